@@ -1,0 +1,1 @@
+// Owns the precompiled header of a header set; has no code of its own.

@@ -1,0 +1,189 @@
+//===- ModuleData.h - The plain structs of an executable module -*- C++ -*-===//
+//
+// What a module says, as plain C++ structs: the border between the compiler
+// (which fills them and calls `writeModule`) and the runtime (which gets them
+// back from `readModule`, verified). Neither MLIR nor FlatBuffers types appear
+// here. Everything is in bytes, indices are positions in the vectors below.
+//
+// Memory model. A program works on *segments*. A `ByteRange` is a part of one
+// segment and all ranges are planned at the largest batch size. Inputs and
+// outputs are segments of their own, bound to the caller's buffers at each
+// call; `Const` is the weights section of the file, mapped read-only;
+// `Private` is the arena.
+//
+// Execution model. Commands of one stream run in order; commands of different
+// streams are ordered only through record/wait pairs.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_RUNTIME_CORE_MODULEDATA_H
+#define FUSION_RUNTIME_CORE_MODULEDATA_H
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fusion::rt {
+
+/// Element types. `I1` is stored as one byte, 0 or 1. The values are part of
+/// the file format.
+enum class DType : uint8_t { F64, F32, F16, BF16, I1, I8, I32, I64 };
+
+/// A size that depends on the batch: `scale * B + base`. Static: scale == 0.
+struct Affine {
+  int64_t scale = 0;
+  int64_t base = 0;
+};
+
+/// The name, element type and shape of an input, an output or a parameter.
+struct TensorDesc {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<Affine> shape; ///< empty: a scalar
+};
+
+enum class SegmentKind : uint8_t { Private, Peer, Pinned, Const, Input, Output };
+
+struct Segment {
+  SegmentKind kind = SegmentKind::Private;
+  uint64_t size = 0;       ///< bytes at the largest batch
+  uint32_t alignment = 64; ///< bytes, a power of two
+};
+
+struct ByteRange {
+  uint32_t segment = 0;
+  uint64_t offset = 0;
+  uint64_t size = 0; ///< bytes at the largest batch
+};
+
+/// One buffer a command touches. A range both read and written (in place) is
+/// one operand with both flags.
+struct Operand {
+  ByteRange range;
+  bool reads = false;
+  bool writes = false;
+};
+
+enum class LibraryOp : uint8_t { Conv, ConvTranspose, MatMul, AvgPool };
+
+/// A contraction or pooling that the backend's library computes (oneDNN on
+/// CPU). Shapes are logical (N, C, spatial...) whatever the memory layout.
+///
+/// Operands of the call, in order: Conv/ConvTranspose `input, weights[, bias]
+/// [, addend], output`; MatMul `lhs, rhs[, bias][, addend], output`; AvgPool
+/// `input, output`. `addend` is added to the result elementwise (after the
+/// bias) and has the output's shape; it may be the same range as the output.
+struct LibraryCall {
+  LibraryOp op = LibraryOp::Conv;
+  DType dtype = DType::F32; ///< of inputs and output; accumulation is f32/f64
+  bool hasBias = false;
+  bool hasAddend = false;
+  bool channelsLast = false; ///< memory order of input and output (NHWC)
+  /// Conv: input [N,C,spatial]; MatMul: lhs [batch..., M, K] before transposes;
+  /// AvgPool: input.
+  std::vector<Affine> inputShape;
+  /// Conv: weights [O, C/g, k...]; ConvTranspose: [C, O/g, k...]; MatMul: rhs.
+  std::vector<Affine> weightShape;
+  std::vector<Affine> outputShape;
+  std::vector<int64_t> strides, dilations, padLow, padHigh; ///< spatial
+  std::vector<int64_t> window; ///< AvgPool only: spatial
+  int64_t groups = 1;
+  bool transposeLhs = false, transposeRhs = false; ///< MatMul: last two dims
+  bool countIncludePad = false;                     ///< AvgPool
+};
+
+/// A kernel of the module's native code run over `units` independent units of
+/// work. The backend may split [0, units) into ranges of at least `grain`
+/// units, run them in any order and on any thread: the result is the same.
+struct KernelLaunch {
+  uint32_t kernel = 0; ///< index into `Module::kernels`
+  std::vector<Operand> operands;
+  Affine units;
+  int64_t grain = 1;
+};
+
+enum class CommandKind : uint8_t { Launch, Call, Copy, Collective, Record, Wait };
+
+struct Command {
+  CommandKind kind = CommandKind::Launch;
+  uint32_t stream = 0;
+  std::string name; ///< the group or op it came from, for messages and traces
+
+  KernelLaunch launch; ///< Launch
+  /// Call. `operands` belong to the library call. If `hasTail`, `launch` is run
+  /// on the call's output as its epilogue; the backend may interleave the two
+  /// over the output's leading dimension (of L rows; launch.units is then a
+  /// multiple of L and unit u belongs to row u / (units / L)) so that rows are
+  /// still in cache. The result equals running the call, then the launch.
+  LibraryCall call;
+  std::vector<Operand> operands;
+  bool hasTail = false;
+
+  ByteRange source, target; ///< Copy: equal sizes
+  Affine copySize;          ///< Copy: bytes at batch B
+  uint32_t event = 0;       ///< Record, Wait
+};
+
+/// An input or output of the program. `range` covers a whole Input/Output
+/// segment; a donated input names the output that takes over its bytes.
+struct Port {
+  TensorDesc tensor;
+  uint32_t segment = 0;
+  int32_t donatedTo = -1; ///< inputs: index of the output, or -1
+};
+
+struct Program {
+  std::string name;
+  std::vector<Port> inputs, outputs;
+  std::vector<Segment> segments;
+  std::vector<Command> commands;
+  uint32_t streams = 1;
+  uint32_t events = 0;
+  int64_t minBatch = 1, maxBatch = 1;
+  /// Peak of bytes of Private + Pinned + Peer segments, declared by the planner
+  /// and recomputed at load.
+  uint64_t peakBytes = 0;
+};
+
+/// A native kernel. ABI of the symbol in the native section:
+///   void symbol(void *const *buffers, int64_t batch,
+///               int64_t begin, int64_t end)
+/// `buffers[i]` is the address of operand i. Units [begin, end) are computed.
+struct Kernel {
+  std::string symbol;
+  std::string description; ///< what it computes, for --inspect
+};
+
+/// One function the native code calls in the runtime: it reads the address from
+/// the exported array `void *fusion_imports[]` at `ordinal`. The runtime fills
+/// the array from its own fixed table; an unknown name or signature is refused.
+struct Import {
+  std::string name;      ///< e.g. "expf"
+  std::string signature; ///< e.g. "f32(f32)", "f64(f64,f64)"
+};
+
+struct Module {
+  std::string target;  ///< "cpu" (later "cuda:sm_90")
+  std::string cpu;     ///< resolved name, e.g. "sapphirerapids"
+  std::vector<std::string> cpuFeatures; ///< needed, LLVM names: "avx512f"
+  Program program;
+  std::vector<Kernel> kernels;
+  std::vector<Import> imports;
+  /// An ELF shared object without undefined symbols, DT_NEEDED or
+  /// constructors. Empty if there are no kernels.
+  std::vector<uint8_t> nativeCode;
+  /// The weights: bytes of the one Const segment (if any); 64-byte aligned in
+  /// the file.
+  std::vector<uint8_t> constants;
+  /// Named parts of the constants, for --inspect.
+  std::vector<std::pair<TensorDesc, ByteRange>> parameters;
+  /// key/value lines in order: tool version, flags, rewrites that change
+  /// values, source hash, ... printed by --inspect.
+  std::vector<std::pair<std::string, std::string>> provenance;
+  /// Identifies the compiler build that made the native code (for --trust=own).
+  std::string buildId;
+};
+
+} // namespace fusion::rt
+
+#endif // FUSION_RUNTIME_CORE_MODULEDATA_H
