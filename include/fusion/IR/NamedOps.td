@@ -41,7 +41,7 @@ def Fusion_MatmulOp : Fusion_NamedOp<"matmul", [DeclareOpInterfaceMethods<InferT
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs)";
 }
 
-def Fusion_ConvOp : Fusion_NamedOp<"conv", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Fusion_ConvOp : Fusion_NamedOp<"conv", [DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "convolution over 1 to 3 spatial dimensions";
   let description = [{
     Cross-correlation with zero padding. Input `[N, C, spatial...]` or
@@ -73,7 +73,7 @@ def Fusion_ConvOp : Fusion_NamedOp<"conv", [AttrSizedOperandSegments, DeclareOpI
   }];
 }
 
-def Fusion_ConvTransposeOp : Fusion_NamedOp<"conv_transpose", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Fusion_ConvTransposeOp : Fusion_NamedOp<"conv_transpose", [DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "transposed convolution over 1 to 3 spatial dimensions";
   let description = [{
     The gradient of `conv` with respect to its input. Weights
