@@ -98,12 +98,12 @@ def Fusion_RngUniformOp : Fusion_PureOp<"rng_uniform"> {
 
     Example:
     ```mlir
-    %y = fusion.rng_uniform %seed, %offset : tensor<1024xf32>
+    %y = fusion.rng_uniform %seed, %offset : tensor<i64>, tensor<i64>, tensor<1024xf32>
     ```
   }];
   let arguments = (ins 0DTensorOf<[I64]>:$seed, 0DTensorOf<[I64]>:$offset);
   let results = (outs Fusion_FloatTensor:$result);
-  let assemblyFormat = "$seed `,` $offset attr-dict `:` type($result)";
+  let assemblyFormat = "$seed `,` $offset attr-dict `:` type($seed) `,` type($offset) `,` type($result)";
 }
 
 #endif // FUSION_IR_SELECTOPS_TD
