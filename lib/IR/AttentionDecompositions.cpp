@@ -10,7 +10,9 @@
 using namespace mlir;
 using namespace fusion;
 
-static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 static bool isDynamic(int64_t size) { return ShapedType::isDynamic(size); }
 
@@ -20,7 +22,8 @@ namespace {
 class AttentionBuilder {
 public:
   AttentionBuilder(AttentionOp op, DecompositionBuilder &build)
-      : op(op), build(build), type(getComputeType(typeOf(op.getQuery()).getElementType())) {
+      : op(op), build(build),
+        type(getComputeType(typeOf(op.getQuery()).getElementType())) {
     for (unsigned dim = 0; dim < 3; ++dim)
       scoreShape.append(op.getQuery(), dim);
     resultShape = scoreShape;
@@ -37,23 +40,29 @@ public:
     }
     // Without groups there are no heads, hence no elements.
     if (resultShape.isEmpty())
-      return build.splat(0.0, typeOf(op.getResult()).getElementType(), resultShape);
-    Value scores = matmul(op.getQuery(), op.getKey(), /*transposed=*/true, scoreShape);
-    Value factor = build.splat(op.getScaleAttr().getValueAsDouble(), type, scoreShape);
+      return build.splat(0.0, typeOf(op.getResult()).getElementType(),
+                         resultShape);
+    Value scores =
+        matmul(op.getQuery(), op.getKey(), /*transposed=*/true, scoreShape);
+    Value factor =
+        build.splat(op.getScaleAttr().getValueAsDouble(), type, scoreShape);
     scores = build.create<MulOp>(scores, factor);
     if (op.getMask())
       scores = build.create<AddOp>(
-          scores, build.broadcast(build.cast(op.getMask(), type), {0, 1, 2, 3}, scoreShape));
+          scores, build.broadcast(build.cast(op.getMask(), type), {0, 1, 2, 3},
+                                  scoreShape));
     if (op.getCausal())
       scores = maskFuture(scores);
     Value weights = build.create<SoftmaxOp>(scores, int64_t(3));
-    Value result = matmul(weights, op.getValue(), /*transposed=*/false, resultShape);
+    Value result =
+        matmul(weights, op.getValue(), /*transposed=*/false, resultShape);
     return build.cast(result, typeOf(op.getResult()).getElementType());
   }
 
 private:
   /// Per head product of `lhs` [B, H, S, K] with that head's group of `rhs`.
-  Value matmul(Value lhs, Value rhs, bool transposed, const ShapeSource &shape) {
+  Value matmul(Value lhs, Value rhs, bool transposed,
+               const ShapeSource &shape) {
     lhs = build.cast(lhs, type);
     rhs = build.cast(rhs, type);
     SmallVector<int64_t> sizes(typeOf(lhs).getShape());
@@ -70,30 +79,37 @@ private:
     }
     auto productType = RankedTensorType::get(
         {sizes[0], sizes[1], sizes[2], shape.sizes[3]}, type);
-    Value product = build.create<MatmulOp>(productType, lhs, rhs, /*transpose_lhs=*/false, transposed);
+    Value product = build.create<MatmulOp>(productType, lhs, rhs,
+                                           /*transpose_lhs=*/false, transposed);
     return folds ? build.reshape(product, shape.sizes) : product;
   }
 
-  /// `rhs` with each group's matrix once a head. Several `?` rule a reshape out.
+  /// `rhs` with each group's matrix once a head. Several `?` rule a reshape
+  /// out.
   Value repeatGroups(Value rhs) {
     SmallVector<int64_t> indices;
     for (int64_t head = 0; head < heads; ++head)
       indices.push_back(head / (heads / groups));
-    auto indexType = RankedTensorType::get({heads}, IntegerType::get(op.getContext(), 64));
-    Value table = build.create<ConstantOp>(indexType, DenseElementsAttr::get(indexType, ArrayRef(indices)));
+    auto indexType =
+        RankedTensorType::get({heads}, IntegerType::get(op.getContext(), 64));
+    Value table = build.create<ConstantOp>(
+        indexType, DenseElementsAttr::get(indexType, ArrayRef(indices)));
     SmallVector<int64_t> sizes(typeOf(rhs).getShape());
     sizes[1] = heads;
-    return build.create<GatherOp>(typeOf(rhs).clone(sizes), rhs, table, /*axis=*/int64_t(1),
+    return build.create<GatherOp>(typeOf(rhs).clone(sizes), rhs, table,
+                                  /*axis=*/int64_t(1),
                                   /*batch_dims=*/int64_t(0));
   }
 
   /// Positions counted from the end, [size]: the last is 0. Counting backwards
   /// lines the ends of queries and keys up whatever their lengths are.
   Value countdown(unsigned dim) {
-    auto indexType = RankedTensorType::get({scoreShape.sizes[dim]}, IntegerType::get(op.getContext(), 64));
+    auto indexType = RankedTensorType::get(
+        {scoreShape.sizes[dim]}, IntegerType::get(op.getContext(), 64));
     int64_t batchScale = 1;
     if (isDynamic(scoreShape.sizes[dim])) {
-      auto extent = getBatchExtent(scoreShape.sources[dim].first, scoreShape.sources[dim].second);
+      auto extent = getBatchExtent(scoreShape.sources[dim].first,
+                                   scoreShape.sources[dim].second);
       if (!extent || extent->base != 0)
         build.fail();
       else
@@ -112,9 +128,12 @@ private:
     }
     Value fromQueryEnd = build.broadcast(countdown(2), {0}, plane);
     Value fromKeyEnd = build.broadcast(countdown(3), {1}, plane);
-    Value isFuture = build.create<CompareOp>(CompareKind::Lt, fromKeyEnd, fromQueryEnd);
-    Value infinity = build.splat(-std::numeric_limits<double>::infinity(), type, scoreShape);
-    return build.create<SelectOp>(build.broadcast(isFuture, {2, 3}, scoreShape), infinity, scores);
+    Value isFuture =
+        build.create<CompareOp>(CompareKind::Lt, fromKeyEnd, fromQueryEnd);
+    Value infinity =
+        build.splat(-std::numeric_limits<double>::infinity(), type, scoreShape);
+    return build.create<SelectOp>(build.broadcast(isFuture, {2, 3}, scoreShape),
+                                  infinity, scores);
   }
 
   AttentionOp op;
@@ -133,42 +152,54 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(OpBuilder &builder) {
   return build.finish(result);
 }
 
-/// Every `stride`-th element from `start` on of the last dimension below `limit`.
-static Value sliceLast(DecompositionBuilder &build, Value value, int64_t start, int64_t limit, int64_t stride) {
+/// Every `stride`-th element from `start` on of the last dimension below
+/// `limit`.
+static Value sliceLast(DecompositionBuilder &build, Value value, int64_t start,
+                       int64_t limit, int64_t stride) {
   SmallVector<int64_t> sizes(typeOf(value).getShape());
-  SmallVector<int64_t> starts(sizes.size(), 0), limits, strides(sizes.size(), 1);
+  SmallVector<int64_t> starts(sizes.size(), 0), limits,
+      strides(sizes.size(), 1);
   for (int64_t size : sizes)
     limits.push_back(isDynamic(size) ? -1 : size);
   starts.back() = start;
   limits.back() = limit;
   strides.back() = stride;
   sizes.back() = (limit - start + stride - 1) / stride;
-  return build.create<SliceOp>(typeOf(value).clone(sizes), value, starts, limits, strides);
+  return build.create<SliceOp>(typeOf(value).clone(sizes), value, starts,
+                               limits, strides);
 }
 
 FailureOr<SmallVector<Value>> RopeOp::decompose(OpBuilder &builder) {
   DecompositionBuilder build(builder, *this);
   RankedTensorType type = typeOf(getInput());
-  int64_t rank = type.getRank(), width = type.getShape().back(), half = width / 2;
+  int64_t rank = type.getRank(), width = type.getShape().back(),
+          half = width / 2;
   Type computeType = getComputeType(type.getElementType());
   Value input = build.cast(getInput(), computeType);
 
   bool interleaved = getInterleaved();
-  Value a = sliceLast(build, input, 0, interleaved ? width : half, interleaved ? 2 : 1);
-  Value b = sliceLast(build, input, interleaved ? 1 : half, width, interleaved ? 2 : 1);
-  // The slices have the input's sizes up to the last dimension, whose size is static.
+  Value a = sliceLast(build, input, 0, interleaved ? width : half,
+                      interleaved ? 2 : 1);
+  Value b = sliceLast(build, input, interleaved ? 1 : half, width,
+                      interleaved ? 2 : 1);
+  // The slices have the input's sizes up to the last dimension, whose size is
+  // static.
   ShapeSource shape(getInput());
   shape.sizes.back() = half;
   SmallVector<int64_t> dims{rank - 2, rank - 1};
-  Value cosine = build.broadcast(build.cast(getCosine(), computeType), dims, shape);
+  Value cosine =
+      build.broadcast(build.cast(getCosine(), computeType), dims, shape);
   Value sine = build.broadcast(build.cast(getSine(), computeType), dims, shape);
-  Value first = build.create<SubOp>(build.create<MulOp>(a, cosine), build.create<MulOp>(b, sine));
-  Value second = build.create<AddOp>(build.create<MulOp>(b, cosine), build.create<MulOp>(a, sine));
+  Value first = build.create<SubOp>(build.create<MulOp>(a, cosine),
+                                    build.create<MulOp>(b, sine));
+  Value second = build.create<AddOp>(build.create<MulOp>(b, cosine),
+                                     build.create<MulOp>(a, sine));
 
   Value result;
   auto resultType = type.clone(computeType);
   if (!interleaved) {
-    result = build.create<ConcatOp>(resultType, ValueRange{first, second}, rank - 1);
+    result =
+        build.create<ConcatOp>(resultType, ValueRange{first, second}, rank - 1);
   } else {
     // [..., D / 2] twice -> [..., D / 2, 2], whose rows in order are the pairs.
     SmallVector<int64_t> sizes(shape.sizes);
@@ -176,7 +207,8 @@ FailureOr<SmallVector<Value>> RopeOp::decompose(OpBuilder &builder) {
     first = build.reshape(first, sizes);
     second = build.reshape(second, sizes);
     sizes.back() = 2;
-    Value pairs = build.create<ConcatOp>(resultType.clone(sizes), ValueRange{first, second}, rank);
+    Value pairs = build.create<ConcatOp>(resultType.clone(sizes),
+                                         ValueRange{first, second}, rank);
     result = build.reshape(pairs, type.getShape());
   }
   return build.finish(build.cast(result, type.getElementType()));

@@ -36,14 +36,16 @@ Answer handOn(Value value, unsigned dim) { return {{Term{value, dim}}, {}}; }
 
 } // namespace
 
-/// Terms visited before giving up: a ladder of concats has exponentially many paths.
+/// Terms visited before giving up: a ladder of concats has exponentially many
+/// paths.
 static constexpr int64_t kMaxSteps = 1 << 20;
 
 /// Product of the static sizes, or nullopt if it overflows or is zero.
 static std::optional<int64_t> staticProduct(ArrayRef<int64_t> shape) {
   int64_t product = 1;
   for (int64_t size : shape)
-    if (!ShapedType::isDynamic(size) && llvm::MulOverflow(product, size, product))
+    if (!ShapedType::isDynamic(size) &&
+        llvm::MulOverflow(product, size, product))
       return std::nullopt;
   if (product == 0)
     return std::nullopt;
@@ -58,8 +60,8 @@ static Answer askReshape(ReshapeOp op) {
   if (!numerator || !denominator || dynamic == from.end())
     return {};
   int64_t divisor = std::gcd(*numerator, *denominator);
-  return {{Term{op.getInput(), unsigned(dynamic - from.begin()), *numerator / divisor,
-                *denominator / divisor}},
+  return {{Term{op.getInput(), unsigned(dynamic - from.begin()),
+                *numerator / divisor, *denominator / divisor}},
           {}};
 }
 
@@ -106,13 +108,15 @@ static Answer askGatherNd(GatherNdOp op, unsigned dim) {
   unsigned leading = indices.getRank() - 1;
   if (dim < leading)
     return handOn(op.getIndices(), dim);
-  return handOn(op.getInput(), op.getBatchDims() + indices.getShape().back() + dim - leading);
+  return handOn(op.getInput(),
+                op.getBatchDims() + indices.getShape().back() + dim - leading);
 }
 
 static Answer askMatmul(MatmulOp op, unsigned dim) {
   unsigned rank = op.getResult().getType().getRank();
   if (dim + 1 == rank)
-    return handOn(op.getRhs(), op.getRhs().getType().getRank() - (op.getTransposeRhs() ? 2 : 1));
+    return handOn(op.getRhs(), op.getRhs().getType().getRank() -
+                                   (op.getTransposeRhs() ? 2 : 1));
   if (dim + 2 == rank && op.getTransposeLhs())
     return handOn(op.getLhs(), rank - 1);
   return handOn(op.getLhs(), dim);
@@ -151,36 +155,44 @@ static Answer ask(Value value, unsigned dim) {
         return Answer{{}, BatchExtent{int64_t(op.getBatchScale()), 0}};
       })
       .Case([&](ReshapeOp op) { return askReshape(op); })
-      .Case([&](TransposeOp op) { return handOn(op.getInput(), op.getPermutation()[dim]); })
+      .Case([&](TransposeOp op) {
+        return handOn(op.getInput(), op.getPermutation()[dim]);
+      })
       .Case([&](ConcatOp op) { return askConcat(op, dim); })
       .Case([&](GatherOp op) { return askGather(op, dim); })
       .Case([&](GatherNdOp op) { return askGatherNd(op, dim); })
-      .Case([&](ReduceOp op) { return handOn(op.getInput(), keptDim(op.getDims(), dim)); })
+      .Case([&](ReduceOp op) {
+        return handOn(op.getInput(), keptDim(op.getDims(), dim));
+      })
       .Case<ArgMaxOp, ArgMinOp>([&](auto op) {
         return handOn(op.getInput(), keptDim({int64_t(op.getAxis())}, dim));
       })
       .Case([&](MatmulOp op) { return askMatmul(op, dim); })
       .Case([&](BatchNormTrainingOp op) {
-        return handOn(op.getInput(), result == 0 ? dim : unsigned(op.getAxis()));
+        return handOn(op.getInput(),
+                      result == 0 ? dim : unsigned(op.getAxis()));
       })
       .Case([&](AttentionOp op) {
         return dim == 3 ? handOn(op.getValue(), 3) : handOn(op.getQuery(), dim);
       })
       // The first operand has the size: these change only static dimensions.
-      .Case<SliceOp, ReverseOp, PadOp, ScatterOp, UpdateSliceOp, ConvOp, ConvTransposeOp, MaxPoolOp,
-            AvgPoolOp, BatchNormOp, LayerNormOp, RmsNormOp, SoftmaxOp, LogSoftmaxOp, RopeOp>(
+      .Case<SliceOp, ReverseOp, PadOp, ScatterOp, UpdateSliceOp, ConvOp,
+            ConvTransposeOp, MaxPoolOp, AvgPoolOp, BatchNormOp, LayerNormOp,
+            RmsNormOp, SoftmaxOp, LogSoftmaxOp, RopeOp>(
           [&](Operation *op) { return handOn(op->getOperand(0), dim); })
       .Case<AllReduceOp, CollectiveBroadcastOp, CollectivePermuteOp>(
           [&](Operation *op) { return handOn(op->getOperand(result), dim); })
       .Case<AllGatherOp, ReduceScatterOp>([&](auto op) {
-        return dim == op.getDim() ? Answer{} : handOn(op.getInputs()[result], dim);
+        return dim == op.getDim() ? Answer{}
+                                  : handOn(op.getInputs()[result], dim);
       })
       .Case([&](GroupOp op) { return askRegion(op.getBody(), result, dim); })
       .Case([&](AwaitOp op) {
         auto async = op.getFuture().getDefiningOp<AsyncOp>();
         return async ? askRegion(async.getBody(), result, dim) : Answer{};
       })
-      .Case<ElementwiseOpInterface>([&](auto op) { return askElementwise(op, dim); })
+      .Case<ElementwiseOpInterface>(
+          [&](auto op) { return askElementwise(op, dim); })
       .Default([](Operation *) { return Answer{}; });
 }
 
@@ -198,7 +210,8 @@ public:
     if (llvm::MulOverflow(term.numerator, denominator / divisor, weight) ||
         llvm::MulOverflow(denominator, grown, denominator))
       return false;
-    return add(total.scale, grown, extent.scale, weight) && add(total.base, grown, extent.base, weight);
+    return add(total.scale, grown, extent.scale, weight) &&
+           add(total.base, grown, extent.base, weight);
   }
 
   std::optional<BatchExtent> get() const {
@@ -210,7 +223,8 @@ public:
 private:
   static bool add(int64_t &part, int64_t grown, int64_t value, int64_t weight) {
     int64_t product;
-    return !llvm::MulOverflow(part, grown, part) && !llvm::MulOverflow(value, weight, product) &&
+    return !llvm::MulOverflow(part, grown, part) &&
+           !llvm::MulOverflow(value, weight, product) &&
            !llvm::AddOverflow(part, product, part);
   }
 
@@ -223,7 +237,8 @@ private:
 /// `inner`, asked by `outer`, as a term of the sum; false on overflow.
 static bool scale(Term &inner, const Term &outer) {
   if (llvm::MulOverflow(inner.numerator, outer.numerator, inner.numerator) ||
-      llvm::MulOverflow(inner.denominator, outer.denominator, inner.denominator))
+      llvm::MulOverflow(inner.denominator, outer.denominator,
+                        inner.denominator))
     return false;
   int64_t divisor = std::gcd(inner.numerator, inner.denominator);
   inner.numerator /= divisor;

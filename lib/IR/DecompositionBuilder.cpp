@@ -1,8 +1,8 @@
 //===- DecompositionBuilder.cpp - Builds compositions of ops --------------===//
 //
-// Broadcasts to shapes with `?` are the only delicate part: `broadcast` can make
-// a new `?` of size `scale * B` only, so each distinct size takes one broadcast,
-// and a size `scale * B + base` is the concat of two.
+// Broadcasts to shapes with `?` are the only delicate part: `broadcast` can
+// make a new `?` of size `scale * B` only, so each distinct size takes one
+// broadcast, and a size `scale * B + base` is the concat of two.
 //
 //===----------------------------------------------------------------------===//
 #include "DecompositionBuilder.h"
@@ -12,7 +12,8 @@ using namespace mlir;
 using namespace fusion;
 
 ShapeSource::ShapeSource(Value value) {
-  for (int64_t dim = 0, e = cast<RankedTensorType>(value.getType()).getRank(); dim < e; ++dim)
+  for (int64_t dim = 0, e = cast<RankedTensorType>(value.getType()).getRank();
+       dim < e; ++dim)
     append(value, dim);
 }
 
@@ -25,7 +26,8 @@ Type fusion::getCommonComputeType(ArrayRef<Type> elementTypes) {
   Type widest;
   for (Type elementType : elementTypes) {
     Type type = getComputeType(elementType);
-    if (!widest || type.getIntOrFloatBitWidth() > widest.getIntOrFloatBitWidth())
+    if (!widest ||
+        type.getIntOrFloatBitWidth() > widest.getIntOrFloatBitWidth())
       widest = type;
   }
   return widest;
@@ -51,7 +53,8 @@ Value DecompositionBuilder::reshape(Value value, ArrayRef<int64_t> sizes) {
   return create<ReshapeOp>(type.clone(sizes), value);
 }
 
-Value DecompositionBuilder::reduce(ReduceKind kind, Value value, ArrayRef<int64_t> dims) {
+Value DecompositionBuilder::reduce(ReduceKind kind, Value value,
+                                   ArrayRef<int64_t> dims) {
   auto type = llvm::cast<RankedTensorType>(value.getType());
   SmallVector<int64_t> sizes;
   for (auto [dim, size] : llvm::enumerate(type.getShape()))
@@ -60,21 +63,25 @@ Value DecompositionBuilder::reduce(ReduceKind kind, Value value, ArrayRef<int64_
   return create<ReduceOp>(type.clone(sizes), kind, value, dims);
 }
 
-Value DecompositionBuilder::splat(double number, Type elementType, const ShapeSource &shape) {
+Value DecompositionBuilder::splat(double number, Type elementType,
+                                  const ShapeSource &shape) {
   llvm::APFloat exact(number);
   bool losesInfo;
-  exact.convert(llvm::cast<FloatType>(elementType).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
-                &losesInfo);
+  exact.convert(llvm::cast<FloatType>(elementType).getFloatSemantics(),
+                llvm::APFloat::rmNearestTiesToEven, &losesInfo);
   bool isStatic = llvm::none_of(shape.sizes, ShapedType::isDynamic);
-  auto type = RankedTensorType::get(isStatic ? ArrayRef(shape.sizes) : ArrayRef<int64_t>(), elementType);
-  Value constant = create<ConstantOp>(type, DenseElementsAttr::get(type, exact));
+  auto type = RankedTensorType::get(
+      isStatic ? ArrayRef(shape.sizes) : ArrayRef<int64_t>(), elementType);
+  Value constant =
+      create<ConstantOp>(type, DenseElementsAttr::get(type, exact));
   return isStatic ? constant : broadcast(constant, {}, shape);
 }
 
-/// Gives `value`, whose dimension i stands for dimension `dims[i]` of the target,
-/// a new dimension `dim` of size `extent`.
-Value DecompositionBuilder::appendBatchDim(Value value, SmallVectorImpl<int64_t> &dims, int64_t dim,
-                                           BatchExtent extent) {
+/// Gives `value`, whose dimension i stands for dimension `dims[i]` of the
+/// target, a new dimension `dim` of size `extent`.
+Value DecompositionBuilder::appendBatchDim(Value value,
+                                           SmallVectorImpl<int64_t> &dims,
+                                           int64_t dim, BatchExtent extent) {
   auto type = llvm::cast<RankedTensorType>(value.getType());
   int64_t axis = llvm::lower_bound(dims, dim) - dims.begin();
   SmallVector<int64_t> operandDims = dimRange(0, axis);
@@ -83,20 +90,24 @@ Value DecompositionBuilder::appendBatchDim(Value value, SmallVectorImpl<int64_t>
   auto part = [&](int64_t size, int64_t batchScale) -> Value {
     SmallVector<int64_t> sizes(type.getShape());
     sizes.insert(sizes.begin() + axis, size);
-    return create<BroadcastOp>(type.clone(sizes), value, operandDims, batchScale);
+    return create<BroadcastOp>(type.clone(sizes), value, operandDims,
+                               batchScale);
   };
   Value multiple = part(ShapedType::kDynamic, extent.scale);
   if (extent.base == 0)
     return multiple;
-  return create<ConcatOp>(multiple.getType(), ValueRange{multiple, part(extent.base, 1)}, axis);
+  return create<ConcatOp>(multiple.getType(),
+                          ValueRange{multiple, part(extent.base, 1)}, axis);
 }
 
 /// `value` without the unit dimensions that stand for a `?` of `shape`: they do
 /// not give its size, and `dims` then tells so.
-Value DecompositionBuilder::dropUnitDims(Value value, SmallVectorImpl<int64_t> &dims,
+Value DecompositionBuilder::dropUnitDims(Value value,
+                                         SmallVectorImpl<int64_t> &dims,
                                          const ShapeSource &shape) {
   SmallVector<int64_t> keptDims, sizes;
-  for (auto [dim, size] : llvm::zip_equal(dims, llvm::cast<RankedTensorType>(value.getType()).getShape())) {
+  for (auto [dim, size] : llvm::zip_equal(
+           dims, llvm::cast<RankedTensorType>(value.getType()).getShape())) {
     if (size == 1 && ShapedType::isDynamic(shape.sizes[dim]))
       continue;
     keptDims.push_back(dim);
@@ -106,8 +117,10 @@ Value DecompositionBuilder::dropUnitDims(Value value, SmallVectorImpl<int64_t> &
   return reshape(value, sizes);
 }
 
-Value DecompositionBuilder::broadcast(Value value, ArrayRef<int64_t> dims, const ShapeSource &shape) {
-  Type elementType = llvm::cast<RankedTensorType>(value.getType()).getElementType();
+Value DecompositionBuilder::broadcast(Value value, ArrayRef<int64_t> dims,
+                                      const ShapeSource &shape) {
+  Type elementType =
+      llvm::cast<RankedTensorType>(value.getType()).getElementType();
   auto resultType = RankedTensorType::get(shape.sizes, elementType);
   SmallVector<int64_t> present(dims);
   if (ok)
@@ -115,9 +128,11 @@ Value DecompositionBuilder::broadcast(Value value, ArrayRef<int64_t> dims, const
   // The missing `?`, each with its size.
   SmallVector<std::pair<int64_t, BatchExtent>> missing;
   for (int64_t dim = 0; dim < shape.rank(); ++dim) {
-    if (!ShapedType::isDynamic(shape.sizes[dim]) || llvm::is_contained(present, dim))
+    if (!ShapedType::isDynamic(shape.sizes[dim]) ||
+        llvm::is_contained(present, dim))
       continue;
-    auto extent = getBatchExtent(shape.sources[dim].first, shape.sources[dim].second);
+    auto extent =
+        getBatchExtent(shape.sources[dim].first, shape.sources[dim].second);
     if (!extent || extent->scale < 1 || extent->base < 0)
       fail();
     else

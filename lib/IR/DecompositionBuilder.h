@@ -47,24 +47,31 @@ public:
   mlir::Value cast(mlir::Value value, mlir::Type elementType);
 
   /// `number` in every element of `shape`.
-  mlir::Value splat(double number, mlir::Type elementType, const ShapeSource &shape);
+  mlir::Value splat(double number, mlir::Type elementType,
+                    const ShapeSource &shape);
 
   /// `value`, whose dimension i becomes dimension `dims[i]` of `shape`.
-  mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> dims, const ShapeSource &shape);
+  mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> dims,
+                        const ShapeSource &shape);
 
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> sizes);
-  mlir::Value reduce(ReduceKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims);
+  mlir::Value reduce(ReduceKind kind, mlir::Value value,
+                     llvm::ArrayRef<int64_t> dims);
 
   /// Makes `finish` fail.
   void fail() { ok = false; }
 
   /// The values, or failure with nothing left behind.
-  llvm::FailureOr<llvm::SmallVector<mlir::Value>> finish(mlir::ValueRange values);
+  llvm::FailureOr<llvm::SmallVector<mlir::Value>>
+  finish(mlir::ValueRange values);
 
 private:
-  mlir::Value appendBatchDim(mlir::Value value, llvm::SmallVectorImpl<int64_t> &dims, int64_t dim,
+  mlir::Value appendBatchDim(mlir::Value value,
+                             llvm::SmallVectorImpl<int64_t> &dims, int64_t dim,
                              BatchExtent extent);
-  mlir::Value dropUnitDims(mlir::Value value, llvm::SmallVectorImpl<int64_t> &dims, const ShapeSource &shape);
+  mlir::Value dropUnitDims(mlir::Value value,
+                           llvm::SmallVectorImpl<int64_t> &dims,
+                           const ShapeSource &shape);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
@@ -72,7 +79,8 @@ private:
   bool ok = true;
 };
 
-/// The type that `elementTypes` are computed in together: the widest compute type.
+/// The type that `elementTypes` are computed in together: the widest compute
+/// type.
 mlir::Type getCommonComputeType(llvm::ArrayRef<mlir::Type> elementTypes);
 
 /// The dimensions [begin, end).

@@ -21,7 +21,8 @@ int64_t fusion::saturatingProduct(ArrayRef<int64_t> factors) {
     return 0;
   int64_t product = 1;
   for (int64_t factor : factors)
-    if (!ShapedType::isDynamic(factor) && llvm::MulOverflow(product, factor, product))
+    if (!ShapedType::isDynamic(factor) &&
+        llvm::MulOverflow(product, factor, product))
       return std::numeric_limits<int64_t>::max();
   return product;
 }
@@ -30,13 +31,17 @@ SmallVector<int64_t> fusion::shapeOf(Value value) {
   return llvm::to_vector(cast<RankedTensorType>(value.getType()).getShape());
 }
 
-int64_t fusion::countElements(Value value) { return saturatingProduct(shapeOf(value)); }
+int64_t fusion::countElements(Value value) {
+  return saturatingProduct(shapeOf(value));
+}
 
-AffineMap fusion::mapOf(unsigned dims, ArrayRef<AffineExpr> results, MLIRContext *context) {
+AffineMap fusion::mapOf(unsigned dims, ArrayRef<AffineExpr> results,
+                        MLIRContext *context) {
   return AffineMap::get(dims, 0, results, context);
 }
 
-AffineMap fusion::selectDims(unsigned dims, ArrayRef<int64_t> selected, MLIRContext *context) {
+AffineMap fusion::selectDims(unsigned dims, ArrayRef<int64_t> selected,
+                             MLIRContext *context) {
   SmallVector<AffineExpr> exprs;
   for (int64_t dim : selected)
     exprs.push_back(getAffineDimExpr(dim, context));
@@ -53,7 +58,9 @@ static AffineMap identity(Operation *op) {
 }
 
 /// Every point reads the one element of a scalar.
-static AffineMap scalarMap(Operation *op) { return mapOf(resultRank(op), {}, op->getContext()); }
+static AffineMap scalarMap(Operation *op) {
+  return mapOf(resultRank(op), {}, op->getContext());
+}
 
 //===----------------------------------------------------------------------===//
 // Elementwise
@@ -65,11 +72,14 @@ Type fusion::getComputeType(Type elementType) {
   return elementType;
 }
 
-SmallVector<int64_t> fusion::detail::elementwiseShape(Operation *op) { return shapeOf(op->getResult(0)); }
+SmallVector<int64_t> fusion::detail::elementwiseShape(Operation *op) {
+  return shapeOf(op->getResult(0));
+}
 
 AffineMap fusion::detail::elementwiseMap(Operation *op) { return identity(op); }
 
-int64_t fusion::detail::elementwiseFlops(Operation *op, int64_t flopsPerElement) {
+int64_t fusion::detail::elementwiseFlops(Operation *op,
+                                         int64_t flopsPerElement) {
   return saturatingProduct({countElements(op->getResult(0)), flopsPerElement});
 }
 
@@ -77,9 +87,11 @@ int64_t fusion::detail::elementwiseFlops(Operation *op, int64_t flopsPerElement)
 // Broadcast, transpose, slice, reverse
 //===----------------------------------------------------------------------===//
 
-#define FUSION_RESULT_SPACE(OP)                                                                       \
-  SmallVector<int64_t> OP::getIterationShape() { return shapeOf(getResult()); }                       \
-  SmallVector<int64_t> OP::getReductionDims() { return {}; }                                          \
+#define FUSION_RESULT_SPACE(OP)                                                \
+  SmallVector<int64_t> OP::getIterationShape() {                               \
+    return shapeOf(getResult());                                               \
+  }                                                                            \
+  SmallVector<int64_t> OP::getReductionDims() { return {}; }                   \
   int64_t OP::getFlops() { return 0; }
 
 FUSION_RESULT_SPACE(BroadcastOp)
@@ -97,11 +109,13 @@ FUSION_RESULT_SPACE(IotaOp)
 #undef FUSION_RESULT_SPACE
 
 std::optional<AffineMap> BroadcastOp::getOperandMap(unsigned) {
-  auto from = getInput().getType().getShape(), to = getResult().getType().getShape();
+  auto from = getInput().getType().getShape(),
+       to = getResult().getType().getShape();
   SmallVector<AffineExpr> exprs;
   for (auto [size, dim] : llvm::zip_equal(from, getDims()))
-    exprs.push_back(size == 1 && to[dim] != 1 ? getAffineConstantExpr(0, getContext())
-                                              : getAffineDimExpr(dim, getContext()));
+    exprs.push_back(size == 1 && to[dim] != 1
+                        ? getAffineConstantExpr(0, getContext())
+                        : getAffineDimExpr(dim, getContext()));
   return mapOf(to.size(), exprs, getContext());
 }
 
@@ -146,25 +160,29 @@ struct ReshapeRun {
 
 /// Consumes the shortest prefix (or suffix, with `backwards`) of both shapes
 /// with equal static products; nullopt at a `?`, at an end, or on overflow.
-std::optional<ReshapeRun> takeRun(ArrayRef<int64_t> &from, ArrayRef<int64_t> &to, int64_t &toBegin,
+std::optional<ReshapeRun> takeRun(ArrayRef<int64_t> &from,
+                                  ArrayRef<int64_t> &to, int64_t &toBegin,
                                   bool backwards) {
   size_t fromCount = 0, toCount = 0;
   int64_t fromProduct = 1, toProduct = 1;
   while (fromCount == 0 || toCount == 0 || fromProduct != toProduct) {
-    bool growsFrom = fromCount == 0 || (toCount != 0 && fromProduct < toProduct);
+    bool growsFrom =
+        fromCount == 0 || (toCount != 0 && fromProduct < toProduct);
     ArrayRef<int64_t> shape = growsFrom ? from : to;
     size_t &count = growsFrom ? fromCount : toCount;
     int64_t &product = growsFrom ? fromProduct : toProduct;
     if (count == shape.size())
       return std::nullopt;
     int64_t size = backwards ? shape[shape.size() - 1 - count] : shape[count];
-    if (ShapedType::isDynamic(size) || llvm::MulOverflow(product, size, product))
+    if (ShapedType::isDynamic(size) ||
+        llvm::MulOverflow(product, size, product))
       return std::nullopt;
     ++count;
   }
   ReshapeRun run;
   if (backwards) {
-    run = {from.take_back(fromCount), to.take_back(toCount), toBegin + int64_t(to.size() - toCount)};
+    run = {from.take_back(fromCount), to.take_back(toCount),
+           toBegin + int64_t(to.size() - toCount)};
     from = from.drop_back(fromCount);
     to = to.drop_back(toCount);
   } else {
@@ -178,14 +196,16 @@ std::optional<ReshapeRun> takeRun(ArrayRef<int64_t> &from, ArrayRef<int64_t> &to
 
 /// Whether only the first size, if any, is `?`.
 bool isStaticBehindFirst(ArrayRef<int64_t> sizes) {
-  return sizes.empty() || llvm::none_of(sizes.drop_front(), ShapedType::isDynamic);
+  return sizes.empty() ||
+         llvm::none_of(sizes.drop_front(), ShapedType::isDynamic);
 }
 
 } // namespace
 
 /// Appends the operand indices of the run: the row-major position within the
 /// result's dimensions, taken apart by the operand's sizes.
-static void appendRun(const ReshapeRun &run, MLIRContext *context, SmallVectorImpl<AffineExpr> &exprs) {
+static void appendRun(const ReshapeRun &run, MLIRContext *context,
+                      SmallVectorImpl<AffineExpr> &exprs) {
   AffineExpr position = getAffineConstantExpr(0, context);
   int64_t stride = 1;
   for (size_t i = run.to.size(); i-- > 0;) {
@@ -194,22 +214,25 @@ static void appendRun(const ReshapeRun &run, MLIRContext *context, SmallVectorIm
     if (!ShapedType::isDynamic(run.to[i]))
       stride *= run.to[i];
   }
-  const auto *leading = llvm::find_if(run.from, [](int64_t size) { return size != 1; });
+  const auto *leading =
+      llvm::find_if(run.from, [](int64_t size) { return size != 1; });
   size_t first = exprs.size(), leadingDim = leading - run.from.begin();
   exprs.resize(first + run.from.size(), getAffineConstantExpr(0, context));
   for (size_t i = run.from.size(); i-- > leadingDim;) {
-    // The leading dimension takes what is left: it needs no bound and may be `?`.
+    // The leading dimension takes what is left: it needs no bound and may be
+    // `?`.
     exprs[first + i] = i == leadingDim ? position : position % run.from[i];
     if (i != leadingDim)
       position = position.floorDiv(run.from[i]);
   }
 }
 
-/// Reshapes fall apart into runs of dimensions with equal products, so that most
-/// maps stay free of divisions. A `?` must lead its run on both sides.
+/// Reshapes fall apart into runs of dimensions with equal products, so that
+/// most maps stay free of divisions. A `?` must lead its run on both sides.
 std::optional<AffineMap> ReshapeOp::getOperandMap(unsigned) {
   MLIRContext *context = getContext();
-  auto from = getInput().getType().getShape(), to = getResult().getType().getShape();
+  auto from = getInput().getType().getShape(),
+       to = getResult().getType().getShape();
   SmallVector<AffineExpr> exprs;
   if (llvm::is_contained(to, 0) || llvm::is_contained(from, 0)) {
     exprs.assign(from.size(), getAffineConstantExpr(0, context));
@@ -262,9 +285,10 @@ std::optional<AffineMap> GatherOp::getOperandMap(unsigned operand) {
   return selectDims(resultRank(*this), selected, getContext());
 }
 
-/// Map to an index tensor whose last dimension holds an index vector: one element
-/// a point only if the vector has one.
-static std::optional<AffineMap> indexVectorMap(unsigned dims, RankedTensorType indices) {
+/// Map to an index tensor whose last dimension holds an index vector: one
+/// element a point only if the vector has one.
+static std::optional<AffineMap> indexVectorMap(unsigned dims,
+                                               RankedTensorType indices) {
   if (indices.getRank() == 0 || indices.getShape().back() != 1)
     return std::nullopt;
   SmallVector<AffineExpr> exprs;
@@ -280,11 +304,15 @@ std::optional<AffineMap> GatherNdOp::getOperandMap(unsigned operand) {
   return indexVectorMap(resultRank(*this), getIndices().getType());
 }
 
-/// One point an element of the updates; those of one slice position come in order.
-SmallVector<int64_t> ScatterOp::getIterationShape() { return shapeOf(getUpdates()); }
+/// One point an element of the updates; those of one slice position come in
+/// order.
+SmallVector<int64_t> ScatterOp::getIterationShape() {
+  return shapeOf(getUpdates());
+}
 
 SmallVector<int64_t> ScatterOp::getReductionDims() {
-  return llvm::to_vector(llvm::seq<int64_t>(0, getIndices().getType().getRank() - 1));
+  return llvm::to_vector(
+      llvm::seq<int64_t>(0, getIndices().getType().getRank() - 1));
 }
 
 std::optional<AffineMap> ScatterOp::getOperandMap(unsigned operand) {
@@ -296,7 +324,9 @@ std::optional<AffineMap> ScatterOp::getOperandMap(unsigned operand) {
   return std::nullopt;
 }
 
-int64_t ScatterOp::getFlops() { return getKind() == ScatterKind::Set ? 0 : countElements(getUpdates()); }
+int64_t ScatterOp::getFlops() {
+  return getKind() == ScatterKind::Set ? 0 : countElements(getUpdates());
+}
 
 std::optional<AffineMap> UpdateSliceOp::getOperandMap(unsigned operand) {
   if (operand == 0)
@@ -306,26 +336,36 @@ std::optional<AffineMap> UpdateSliceOp::getOperandMap(unsigned operand) {
   return scalarMap(*this);
 }
 
-std::optional<AffineMap> IotaOp::getOperandMap(unsigned) { return std::nullopt; }
+std::optional<AffineMap> IotaOp::getOperandMap(unsigned) {
+  return std::nullopt;
+}
 
 //===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//
 
 static AffineMap inputIdentity(Value input) {
-  return AffineMap::getMultiDimIdentityMap(cast<RankedTensorType>(input.getType()).getRank(),
-                                           input.getContext());
+  return AffineMap::getMultiDimIdentityMap(
+      cast<RankedTensorType>(input.getType()).getRank(), input.getContext());
 }
 
-SmallVector<int64_t> ReduceOp::getIterationShape() { return shapeOf(getInput()); }
-SmallVector<int64_t> ReduceOp::getReductionDims() { return llvm::to_vector(getDims()); }
-std::optional<AffineMap> ReduceOp::getOperandMap(unsigned) { return inputIdentity(getInput()); }
+SmallVector<int64_t> ReduceOp::getIterationShape() {
+  return shapeOf(getInput());
+}
+SmallVector<int64_t> ReduceOp::getReductionDims() {
+  return llvm::to_vector(getDims());
+}
+std::optional<AffineMap> ReduceOp::getOperandMap(unsigned) {
+  return inputIdentity(getInput());
+}
 int64_t ReduceOp::getFlops() { return countElements(getInput()); }
 
-#define FUSION_ARG_REDUCE(OP)                                                                         \
-  SmallVector<int64_t> OP::getIterationShape() { return shapeOf(getInput()); }                        \
-  SmallVector<int64_t> OP::getReductionDims() { return {int64_t(getAxis())}; }                        \
-  std::optional<AffineMap> OP::getOperandMap(unsigned) { return inputIdentity(getInput()); }          \
+#define FUSION_ARG_REDUCE(OP)                                                  \
+  SmallVector<int64_t> OP::getIterationShape() { return shapeOf(getInput()); } \
+  SmallVector<int64_t> OP::getReductionDims() { return {int64_t(getAxis())}; } \
+  std::optional<AffineMap> OP::getOperandMap(unsigned) {                       \
+    return inputIdentity(getInput());                                          \
+  }                                                                            \
   int64_t OP::getFlops() { return countElements(getInput()); }
 
 FUSION_ARG_REDUCE(ArgMaxOp)

@@ -11,7 +11,8 @@
 
 namespace fusion {
 
-/// Product of the factors; a `?` counts 1, an overflow gives the largest int64_t.
+/// Product of the factors; a `?` counts 1, an overflow gives the largest
+/// int64_t.
 int64_t saturatingProduct(llvm::ArrayRef<int64_t> factors);
 
 llvm::SmallVector<int64_t> shapeOf(mlir::Value value);
@@ -20,10 +21,12 @@ llvm::SmallVector<int64_t> shapeOf(mlir::Value value);
 int64_t countElements(mlir::Value value);
 
 /// (d0, ..., d[dims - 1]) -> (results).
-mlir::AffineMap mapOf(unsigned dims, llvm::ArrayRef<mlir::AffineExpr> results, mlir::MLIRContext *context);
+mlir::AffineMap mapOf(unsigned dims, llvm::ArrayRef<mlir::AffineExpr> results,
+                      mlir::MLIRContext *context);
 
 /// The map to the dimensions `selected`, in that order.
-mlir::AffineMap selectDims(unsigned dims, llvm::ArrayRef<int64_t> selected, mlir::MLIRContext *context);
+mlir::AffineMap selectDims(unsigned dims, llvm::ArrayRef<int64_t> selected,
+                           mlir::MLIRContext *context);
 
 } // namespace fusion
 
