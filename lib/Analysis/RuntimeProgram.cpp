@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/RuntimeProgram.h"
 
-#include "core/ModuleData.h"
+#include "ModuleData.h"
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/TypeSwitch.h"
 

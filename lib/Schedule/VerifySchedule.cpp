@@ -9,8 +9,8 @@
 #include "fusion/Analysis/RuntimeProgram.h"
 #include "fusion/IR/FusionDialect.h"
 
-#include "core/ModuleData.h"
-#include "core/VerifySchedule.h"
+#include "ModuleData.h"
+#include "VerifySchedule.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
