@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 #include "Plan.h"
 #include "Checked.h"
-#include "Hooks.h"
 #include "Text.h"
 #include "Threads.h"
 
@@ -58,22 +57,24 @@ void Plan::fill(const Step &step) {
 
 dnnl_status_t Plan::runStep(const Step &step, dnnl_stream_t stream,
                             int threads) {
+  auto name = [&] { return program->commands[step.command].name.c_str(); };
   switch (step.kind) {
   case Step::Kernel:
-    if (fusion_rt_on_launch)
-      fusion_rt_on_launch(program->commands[step.command].name.c_str(),
-                          step.begin, step.end, step.isTail);
+    if (hooks.onLaunch)
+      hooks.onLaunch(name(), step.begin, step.end, step.isTail);
     runUnits(step.function, &slots[step.slot], batch, step.begin, step.end,
              step.grain, threads);
     return dnnl_success;
-  case Step::Primitive:
-    if (fusion_rt_on_call)
-      fusion_rt_on_call(program->commands[step.command].name.c_str());
+  case Step::Primitive: {
+    if (hooks.onCall)
+      hooks.onCall(name());
+    ThreadCountScope scope(step.oneThread ? 1 : threads);
     return dnnl_primitive_execute(step.primitive, stream,
                                   int(step.argumentCount), step.arguments);
+  }
   case Step::Copy:
-    if (fusion_rt_on_copy)
-      fusion_rt_on_copy(program->commands[step.command].name.c_str(), step.end);
+    if (hooks.onCopy)
+      hooks.onCopy(name(), step.end);
     std::memcpy(slots[step.slot], slots[step.slot + 1], size_t(step.end));
     return dnnl_success;
   case Step::Fill:

@@ -3,6 +3,7 @@
 #define FUSION_RUNTIME_CPU_PLAN_H
 
 #include "Executor.h"
+#include "Hooks.h"
 #include "Library.h"
 #include "NativeCode.h"
 
@@ -18,6 +19,7 @@ struct Step {
   /// addend.
   uint32_t slot = 0;
   uint32_t argumentCount = 0; ///< Primitive
+  bool oneThread = false;     ///< Primitive: too small to share
   KernelFunction function = nullptr;
   int64_t begin = 0, end = 0, grain = 1; ///< Kernel: units. Copy: bytes in end
   dnnl_primitive_t primitive = nullptr;
@@ -65,6 +67,7 @@ private:
   std::vector<std::unique_ptr<PreparedCall>> calls;
   std::vector<std::unique_ptr<std::vector<dnnl_exec_arg_t>>> argumentLists;
   const Program *program = nullptr;
+  Hooks hooks;
 };
 
 /// Flattens the module's program at `batch`. `segments` are the bases of all

@@ -7,14 +7,20 @@
 //===----------------------------------------------------------------------===//
 #include "Checked.h"
 #include "Plan.h"
+#include "Threads.h"
 
 #include <algorithm>
+#include <optional>
 
 using namespace fusion::rt;
 
 /// Outputs up to this many bytes are computed whole before their tail runs:
 /// they stay in a second-level cache (1-2 MiB on current cores) beside weights.
 static constexpr uint64_t kTailBytes = 256 << 10;
+
+/// Calls of fewer multiply-adds run on one thread: they take about as long as
+/// waking the others (a few microseconds).
+static constexpr double kParallelMacs = 1 << 17;
 
 namespace fusion::rt {
 
@@ -36,6 +42,7 @@ private:
                const ByteRange &source, uint64_t sourceOffset, uint64_t size);
   void addFill(const Command &command);
 
+  double multiplyAdds(const LibraryCall &call, int64_t rows) const;
   Step &addStep(Step::Kind kind);
   void addSlot(const ByteRange &range, uint64_t extra = 0);
   void bindMemory(const dnnl::memory &memory, const ByteRange &range,
@@ -121,6 +128,37 @@ void PlanBuilder::addFill(const Command &command) {
     addSlot(command.operands[2 + command.call.hasBias].range);
 }
 
+/// Multiply-adds (additions of a pool) of `rows` leading rows of a call.
+double PlanBuilder::multiplyAdds(const LibraryCall &call, int64_t rows) const {
+  auto product = [&](const std::vector<Affine> &shape, size_t from) {
+    double result = 1;
+    for (size_t i = from; i < shape.size(); ++i)
+      result *= double(*evaluate(shape[i], batch));
+    return result;
+  };
+  double outputs = product(call.outputShape, rows < 0 ? 0 : 1);
+  if (rows >= 0)
+    outputs *= double(rows);
+  switch (call.op) {
+  case LibraryOp::Conv:
+    return outputs * product(call.weightShape, 1);
+  case LibraryOp::ConvTranspose: {
+    double inputs = product(call.inputShape, rows < 0 ? 0 : 1);
+    return inputs * (rows < 0 ? 1 : double(rows)) *
+           product(call.weightShape, 1);
+  }
+  case LibraryOp::MatMul:
+    return outputs * double(*evaluate(call.inputShape[call.inputShape.size() -
+                                                      1 - call.transposeLhs],
+                                      batch));
+  case LibraryOp::AvgPool:
+    for (int64_t size : call.window)
+      outputs *= double(size);
+    return outputs;
+  }
+  return outputs;
+}
+
 Status PlanBuilder::addPrimitive(const Command &command, int64_t from,
                                  int64_t rows) {
   const LibraryCall &call = command.call;
@@ -163,6 +201,10 @@ Status PlanBuilder::addPrimitive(const Command &command, int64_t from,
       constantWeights =
           segments[weights.segment] + weights.offset + weightOffset;
   }
+  bool oneThread = multiplyAdds(call, rows) < kParallelMacs;
+  std::optional<ThreadCountScope> scope;
+  if (oneThread)
+    scope.emplace(1);
   auto prepared =
       library.prepare(call, command.name, batch, rows, constantWeights);
   if (!prepared)
@@ -187,12 +229,14 @@ Status PlanBuilder::addPrimitive(const Command &command, int64_t from,
     step.primitive = owned.reorder.get();
     step.arguments = list->data();
     step.argumentCount = 2;
+    step.oneThread = oneThread;
     plan->argumentLists.push_back(std::move(list));
   }
   Step &step = addStep(Step::Primitive);
   step.primitive = owned.primitive.get();
   step.arguments = owned.arguments.data();
   step.argumentCount = uint32_t(owned.arguments.size());
+  step.oneThread = oneThread;
   return {};
 }
 
@@ -239,6 +283,7 @@ Status PlanBuilder::addCall(const Command &command) {
 Expected<std::unique_ptr<Plan>> PlanBuilder::build() {
   plan->batch = batch;
   plan->program = &program;
+  plan->hooks = findHooks();
   for (size_t i = 0; i < program.commands.size(); ++i) {
     const Command &each = program.commands[i];
     command = uint32_t(i);
