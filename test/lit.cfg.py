@@ -1,8 +1,8 @@
 # Configuration of the lit suite.
 #
-# Switch: with FUSION_ROUNDTRIP=1 in the environment every run of fusion-opt
-# prints its result, parses it again and compares, as text and as bytecode, so
-# that the whole suite tests the printer and the parser (see roundtrip-opt.py).
+# Switch: with FUSION_ROUNDTRIP=1 in the environment every run of fusion-opt also
+# prints its input, parses it again and compares, as text and as bytecode, so that
+# the whole suite tests the printer and the parser.
 
 import os
 import sys
@@ -13,7 +13,7 @@ from lit.llvm.subst import ToolSubst
 
 config.name = "Fusion"
 config.test_format = lit.formats.ShTest(not llvm_config.use_lit_shell)
-config.suffixes = [".mlir", ".test", ".py", ".onnx.test"]
+config.suffixes = [".mlir", ".test"]
 config.excludes = ["lit.cfg.py", "lit.site.cfg.py", "Inputs", "Unit", "Fuzz", "Python", "Benchmark", "CMakeLists.txt"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.fusion_obj_root, "test")
@@ -23,8 +23,7 @@ llvm_config.with_environment("LC_ALL", "C")
 llvm_config.with_environment("PATH", config.fusion_tools_dir, append_path=True)
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 
-python = config.python_executable or sys.executable
-config.substitutions.append(("%python", python))
+config.substitutions.append(("%python", config.python_executable or sys.executable))
 config.substitutions.append(("%fusion_src", config.fusion_src_root))
 config.substitutions.append(("%fusion_build", config.fusion_obj_root))
 
@@ -36,12 +35,10 @@ tools = [
     ToolSubst("count", unresolved="ignore"),
 ]
 if config.fusion_compiler:
-    opt = os.path.join(config.fusion_tools_dir, "fusion-opt")
-    if os.environ.get("FUSION_ROUNDTRIP"):
-        wrapper = os.path.join(config.fusion_src_root, "scripts", "roundtrip-opt.py")
-        opt = f"{python} {wrapper} {opt}"
+    roundtrip = bool(os.environ.get("FUSION_ROUNDTRIP"))
+    if roundtrip:
         config.available_features.add("roundtrip")
-    tools.append(ToolSubst("fusion-opt", command=opt, unresolved="fatal"))
+    tools.append(ToolSubst("fusion-opt", extra_args=["--verify-roundtrip"] if roundtrip else [], unresolved="fatal"))
 for tool in ["fusion-compile", "fusion-run", "fusion-interpret", "fusion-bench", "fusion-reduce"]:
     tools.append(ToolSubst(tool, unresolved="ignore"))
 llvm_config.add_tool_substitutions(tools, [config.fusion_tools_dir, config.llvm_tools_dir])
