@@ -32,8 +32,6 @@ function(fusion_add_tool name)
   add_dependencies(${name} fusion-headers)
   if(ARG_PCH)
     target_precompile_headers(${name} REUSE_FROM fusion_pch_${ARG_PCH})
-    # The header is compiled for libraries: -fPIC after CMake's own -fPIE.
-    target_compile_options(${name} PRIVATE -fPIC)
   endif()
   target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
   # Plugins resolve the dialect's symbols from the tool itself.
