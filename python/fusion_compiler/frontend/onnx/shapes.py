@@ -83,7 +83,7 @@ class InputShapes:
         array = self.constants[name]
         if array.dtype != STORAGE[dtype]:
             raise FusionError(f"--constant-input: {label} is {dtype}, the file holds {array.dtype}", USAGE)
-        value = Value(dtype, array.shape, np.ascontiguousarray(array), loc=name)
+        value = Value(dtype, array.shape, np.asarray(array, order="C"), loc=name)
         value.key = name
         return value
 

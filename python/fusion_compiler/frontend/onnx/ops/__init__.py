@@ -1,3 +1,20 @@
 """The ops of ONNX, one module a family; importing them fills the registry."""
 
-from . import activation, control, conv, elementwise, linalg, norm, pool, shape  # noqa: F401
+from . import (  # noqa: F401
+    activation,
+    control,
+    conv,
+    einsum,
+    elementwise,
+    generate,
+    indexing,
+    linalg,
+    loss,
+    movement,
+    norm,
+    pool,
+    reduce,
+    resize,
+    shape,
+    training,
+)

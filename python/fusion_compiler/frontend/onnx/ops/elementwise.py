@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....ir.module import FLOATS, INTEGERS, Value
+from ....ir.module import FLOATS, Value
 from ..context import NodeContext
 from ..dtypes import DTYPES, type_name
 from ..failure import BadNode, Unsupported
@@ -178,5 +178,3 @@ def dropout(c: NodeContext):
     mask = c.b.splat(1, "i1" if c.opset >= 10 else x.dtype, x.shape) if c.wants(1) else None
     return [x, mask]
 
-
-__all__ = ["INTEGERS"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ....ir.affine import product
 from ....ir.module import FLOATS, Value
 from ..context import NodeContext
 from ..dtypes import DTYPES, type_name
@@ -182,5 +181,3 @@ def lp_norm(c: NodeContext):
     zero = b.compare("eq", norm, b.scalar(0, x))
     return b.binary("div", x, b.select(zero, b.scalar(1, x), norm))
 
-
-__all__ = ["product"]

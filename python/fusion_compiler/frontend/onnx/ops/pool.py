@@ -146,8 +146,11 @@ def max_unpool(c: NodeContext):
     wanted = inferred if c.input(2) is None else c.static_sizes(2, "output shape")
     if len(wanted) != x.rank or wanted[:2] != lead:
         raise BadNode(f"the output shape {wanted} doesn't fit the input {x!r}")
-    total = math.prod(wanted)
-    flat = b.reshape(indices, [math.prod(lead) * math.prod(int(s) for s in x.shape[2:]), 1])
-    zeros = b.splat(0, x.dtype, [total])
-    filled = b.scatter("set", zeros, flat, b.reshape(x, [flat.shape[0]]))
-    return b.reshape(filled, wanted)
+    if any(w < s for w, s in zip(wanted[2:], sizes)):
+        raise BadNode(f"the output shape {wanted} is smaller than {inferred}, which the window makes")
+    # The indices count in the shape that the window makes; a larger output has zeros behind it.
+    rows = math.prod(lead) * math.prod(int(s) for s in x.shape[2:])
+    zeros = b.splat(0, x.dtype, [math.prod(inferred)])
+    filled = b.scatter("set", zeros, b.reshape(indices, [rows, 1]), b.reshape(x, [rows]))
+    high = [w - s for w, s in zip(wanted, inferred)]
+    return b.pad(b.reshape(filled, inferred), b.scalar(0, x), [0] * x.rank, high)
