@@ -13,7 +13,7 @@ include "fusion/IR/ElementwiseBase.td"
 //===----------------------------------------------------------------------===//
 
 def Fusion_CompareOp : Fusion_ElementwiseOp<"compare", [SameOperandsAndResultShape,
-    AllTypesMatch<["lhs", "rhs"]>, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+    AllTypesMatch<["lhs", "rhs"]>, InferTypeOpAdaptor]> {
   let summary = "compares two elements";
   let description = [{
     Floats compare ordered (false with a NaN), except `ne`, which is true with a
@@ -98,12 +98,12 @@ def Fusion_RngUniformOp : Fusion_PureOp<"rng_uniform"> {
 
     Example:
     ```mlir
-    %y = fusion.rng_uniform %seed, %offset : tensor<1024xf32>
+    %y = fusion.rng_uniform %seed, %offset : tensor<i64>, tensor<i64>, tensor<1024xf32>
     ```
   }];
   let arguments = (ins 0DTensorOf<[I64]>:$seed, 0DTensorOf<[I64]>:$offset);
   let results = (outs Fusion_FloatTensor:$result);
-  let assemblyFormat = "$seed `,` $offset attr-dict `:` type($result)";
+  let assemblyFormat = "$seed `,` $offset attr-dict `:` type($seed) `,` type($offset) `,` type($result)";
 }
 
 #endif // FUSION_IR_SELECTOPS_TD
