@@ -32,6 +32,8 @@ from .tensors import tensor_array, tensor_label
 
 MAX_VISITS = 10_000_000
 MAX_FRAMES = 256
+#: The oldest opset whose ops are all known.
+OLDEST_OPSET = 7
 #: Ops with a body that runs again and again; refused by name.
 _LOOPS = ("Loop", "Scan", "SequenceMap")
 
@@ -219,6 +221,8 @@ class Importer:
             raise Unsupported("no such op in this domain and opset" if space == "" else "no such op in this importer")
         if schema is not None:
             check_form(schema, node, attributes)
+            if space == "" and opset < OLDEST_OPSET:
+                self._check_age(node, schema)
         if node.op_type in _LOOPS and space == "":
             raise Unsupported("loops aren't supported; unroll it in the export")
         if any(value is _MISSING for value in inputs):
@@ -234,11 +238,19 @@ class Importer:
         context = NodeContext(node, attributes, opset, inputs, self.builder, self._tensor)
         outputs = fold.evaluate(context, space)
         if outputs is None:
-            if handler is None:
-                return self._expand(node, schema, inputs, attributes, frame)
-            outputs = handler(context)
+            outputs = NotImplemented if handler is None else handler(context)
+        if outputs is NotImplemented:
+            return self._expand(node, schema, inputs, attributes, frame)
         self._define(node, outputs, frame)
         return None
+
+    @staticmethod
+    def _check_age(node: NodeProto, schema) -> None:
+        """An older opset is fine for ops that are still the same in the oldest one that is known."""
+        later = schema_of("", node.op_type, OLDEST_OPSET)
+        if later is None or later.since_version != schema.since_version:
+            raise Unsupported(f"the op changed before opset {OLDEST_OPSET}; convert the model with "
+                              "onnx.version_converter")
 
     def _define(self, node: NodeProto, outputs, frame: _Frame) -> None:
         outputs = [outputs] if isinstance(outputs, Value) else list(outputs)

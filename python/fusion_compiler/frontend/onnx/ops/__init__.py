@@ -2,10 +2,12 @@
 
 from . import (  # noqa: F401
     activation,
+    attention,
     control,
     conv,
     einsum,
     elementwise,
+    fourier,
     generate,
     indexing,
     linalg,
@@ -15,6 +17,7 @@ from . import (  # noqa: F401
     pool,
     reduce,
     resize,
+    rnn,
     shape,
     training,
 )
