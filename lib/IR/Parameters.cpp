@@ -31,7 +31,8 @@ static constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 static constexpr int kMaxNesting = 8;
 
 static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(std::errc::invalid_argument, message);
+  return llvm::createStringError(
+      std::make_error_code(std::errc::invalid_argument), message);
 }
 
 std::string fusion::getParameterFolder(ModuleOp module, StringRef override) {
