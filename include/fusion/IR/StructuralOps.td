@@ -11,7 +11,7 @@ include "fusion/IR/FusionBase.td"
 include "fusion/IR/FusionInterfaces.td"
 
 class Fusion_StructuralOp<string mnemonic, list<Trait> traits = []>
-    : Fusion_PureOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<Fusion_FusableOpInterface>], traits)>;
+    : Fusion_PureOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<Fusion_FusableOpInterface, ["getReductionDims"]>], traits)>;
 
 class Fusion_InferredOp<string mnemonic, list<Trait> traits = []>
     : Fusion_StructuralOp<mnemonic, !listconcat([InferTypeOpAdaptor], traits)>;
