@@ -37,7 +37,7 @@ class Fusion_UnaryOp<string mnemonic, TypeConstraint tensor, list<Trait> traits 
 }
 
 class Fusion_PredicateOp<string mnemonic>
-    : Fusion_ElementwiseOp<mnemonic, [DeclareOpInterfaceMethods<InferTypeOpInterface>, SameOperandsAndResultShape]> {
+    : Fusion_ElementwiseOp<mnemonic, [InferTypeOpAdaptor, SameOperandsAndResultShape]> {
   let arguments = (ins Fusion_FloatTensor:$input);
   let results = (outs Fusion_BoolTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input)";

@@ -20,7 +20,7 @@ class Fusion_DecomposedOp<string mnemonic, list<Trait> traits = []>
 // Contractions
 //===----------------------------------------------------------------------===//
 
-def Fusion_MatmulOp : Fusion_NamedOp<"matmul", [DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Fusion_MatmulOp : Fusion_NamedOp<"matmul", [InferTypeOpAdaptor]> {
   let summary = "matrix product, batched over leading dimensions";
   let description = [{
     `result[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]`; `transpose_lhs`
@@ -41,7 +41,7 @@ def Fusion_MatmulOp : Fusion_NamedOp<"matmul", [DeclareOpInterfaceMethods<InferT
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs)";
 }
 
-def Fusion_ConvOp : Fusion_NamedOp<"conv", [DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Fusion_ConvOp : Fusion_NamedOp<"conv", [InferTypeOpAdaptor]> {
   let summary = "convolution over 1 to 3 spatial dimensions";
   let description = [{
     Cross-correlation with zero padding. Input `[N, C, spatial...]` or
@@ -73,7 +73,7 @@ def Fusion_ConvOp : Fusion_NamedOp<"conv", [DeclareOpInterfaceMethods<InferTypeO
   }];
 }
 
-def Fusion_ConvTransposeOp : Fusion_NamedOp<"conv_transpose", [DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Fusion_ConvTransposeOp : Fusion_NamedOp<"conv_transpose", [InferTypeOpAdaptor]> {
   let summary = "transposed convolution over 1 to 3 spatial dimensions";
   let description = [{
     The gradient of `conv` with respect to its input. Weights
@@ -106,7 +106,7 @@ def Fusion_ConvTransposeOp : Fusion_NamedOp<"conv_transpose", [DeclareOpInterfac
 // Pools
 //===----------------------------------------------------------------------===//
 
-def Fusion_MaxPoolOp : Fusion_NamedOp<"max_pool", [DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Fusion_MaxPoolOp : Fusion_NamedOp<"max_pool", [InferTypeOpAdaptor]> {
   let summary = "largest element of each window";
   let description = [{
     Padding takes no part; a NaN in the window gives NaN. Sizes as `conv`.
@@ -129,7 +129,7 @@ def Fusion_MaxPoolOp : Fusion_NamedOp<"max_pool", [DeclareOpInterfaceMethods<Inf
   }];
 }
 
-def Fusion_AvgPoolOp : Fusion_NamedOp<"avg_pool", [DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Fusion_AvgPoolOp : Fusion_NamedOp<"avg_pool", [InferTypeOpAdaptor]> {
   let summary = "mean of each window";
   let description = [{
     The sum of the window's elements inside the input, divided by their number,
@@ -180,7 +180,7 @@ def Fusion_BatchNormOp : Fusion_DecomposedOp<"batch_norm", [AllTypesMatch<["inpu
   let hasVerifier = 1;
 }
 
-def Fusion_BatchNormTrainingOp : Fusion_DecomposedOp<"batch_norm_training", [DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Fusion_BatchNormTrainingOp : Fusion_DecomposedOp<"batch_norm_training", [InferTypeOpAdaptor]> {
   let summary = "normalization by the batch's own statistics (training)";
   let description = [{
     Results: the normalized tensor, and mean and biased variance over all
@@ -277,7 +277,7 @@ def Fusion_LogSoftmaxOp : Fusion_SoftmaxLikeOp<"log_softmax"> {
 // Attention
 //===----------------------------------------------------------------------===//
 
-def Fusion_AttentionOp : Fusion_DecomposedOp<"attention", [DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+def Fusion_AttentionOp : Fusion_DecomposedOp<"attention", [InferTypeOpAdaptor]> {
   let summary = "scaled dot product attention";
   let description = [{
     `softmax(scale * q k^T + mask) v` over q `[B, H, S, D]`, k `[B, G, T, D]`,

@@ -13,7 +13,7 @@ include "fusion/IR/ElementwiseBase.td"
 //===----------------------------------------------------------------------===//
 
 def Fusion_CompareOp : Fusion_ElementwiseOp<"compare", [SameOperandsAndResultShape,
-    AllTypesMatch<["lhs", "rhs"]>, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+    AllTypesMatch<["lhs", "rhs"]>, InferTypeOpAdaptor]> {
   let summary = "compares two elements";
   let description = [{
     Floats compare ordered (false with a NaN), except `ne`, which is true with a

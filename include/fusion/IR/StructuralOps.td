@@ -11,10 +11,10 @@ include "fusion/IR/FusionBase.td"
 include "fusion/IR/FusionInterfaces.td"
 
 class Fusion_StructuralOp<string mnemonic, list<Trait> traits = []>
-    : Fusion_PureOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<Fusion_FusableOpInterface>], traits)>;
+    : Fusion_PureOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<Fusion_FusableOpInterface, ["getReductionDims"]>], traits)>;
 
 class Fusion_InferredOp<string mnemonic, list<Trait> traits = []>
-    : Fusion_StructuralOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)>;
+    : Fusion_StructuralOp<mnemonic, !listconcat([InferTypeOpAdaptor], traits)>;
 
 def Fusion_ConstantOp : Fusion_PureOp<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>]> {
   let summary = "a tensor known at compile time";

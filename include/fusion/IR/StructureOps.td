@@ -70,6 +70,7 @@ def Fusion_YieldOp : Fusion_PureOp<"yield", [Terminator, ReturnLike, ParentOneOf
   }];
   let arguments = (ins Variadic<Fusion_Tensor>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
 }
 
 def Fusion_GroupOp : Fusion_Op<"group", [IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {

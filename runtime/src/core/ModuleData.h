@@ -54,6 +54,11 @@ struct ByteRange {
   uint32_t segment = 0;
   uint64_t offset = 0;
   uint64_t size = 0; ///< bytes at the largest batch
+  /// The planner's allocation the bytes belong to (all views and in-place
+  /// results of one buffer share its number), or 0. With a number, a read is
+  /// proved to see only bytes last written under the same number: two
+  /// overlapping lifetimes can't share bytes unseen.
+  uint32_t allocation = 0;
 };
 
 /// One buffer a command touches. A range both read and written (in place) is

@@ -1,0 +1,34 @@
+//===- VerifySchedule.h - Proof that a program has no race ------*- C++ -*-===//
+#ifndef FUSION_RUNTIME_CORE_VERIFYSCHEDULE_H
+#define FUSION_RUNTIME_CORE_VERIFYSCHEDULE_H
+
+#include "ModuleData.h"
+#include "Status.h"
+
+namespace fusion::rt {
+
+/// Proves, for every order that streams and events allow, that the program
+/// reads only bytes that were written and never races:
+///
+///  S1  every range lies inside its segment;
+///  S2  within a command, a written range overlaps no other operand (a call's
+///      addend may be exactly its output; a tail may write exactly the output
+///      or the addend);
+///  S3  constants are never written, inputs only if they are donated;
+///  S4  a read sees only bytes that an earlier command (or the caller) wrote,
+///      and, where ranges carry an allocation number, bytes of that number;
+///  S5  of two commands that touch a byte, one of them writing, one happens
+///      before the other;
+///  S6  a wait follows a record of its event; an event is recorded again only
+///      after all waits of the earlier record;
+///  S7  each output is written completely.
+///
+/// The order of `Program::commands` is one legal order (a wait stands after its
+/// record), so one sweep over it with vector clocks decides. Near linear in the
+/// operands. Errors are `BadProgram`, start with the rule and name both
+/// commands; the program may be arbitrary data.
+Status verifySchedule(const Program &program);
+
+} // namespace fusion::rt
+
+#endif // FUSION_RUNTIME_CORE_VERIFYSCHEDULE_H
