@@ -6,6 +6,7 @@
 #include "fusion/Pipelines/Registration.h"
 
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -32,4 +33,5 @@ void fusion::registerDialects(DialectRegistry &registry) {
 void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
+  registerSchedulePasses();
 }
