@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Registration.h"
 
+#include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -30,4 +31,6 @@ void fusion::registerDialects(DialectRegistry &registry) {
 
 void fusion::registerPasses() {
   registerTransformsPasses();
+  registerFusePasses();
+  registerFusePipeline();
 }
