@@ -7,6 +7,8 @@
 
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/Schedule/Passes.h"
+#include "fusion/Simplify/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/DLTI/DLTI.h"
@@ -31,6 +33,8 @@ void fusion::registerDialects(DialectRegistry &registry) {
 
 void fusion::registerPasses() {
   registerTransformsPasses();
+  registerSimplifyPasses();
+  registerSchedulePasses();
   registerFusePasses();
   registerFusePipeline();
 }

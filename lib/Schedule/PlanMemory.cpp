@@ -11,8 +11,8 @@
 #include "ArenaPlan.h"
 
 #include "fusion/Analysis/BatchExtents.h"
-#include "fusion/Analysis/RuntimeProgram.h"
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/IR/TensorData.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
