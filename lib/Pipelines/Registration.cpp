@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Registration.h"
 
+#include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
 #include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
@@ -34,4 +35,6 @@ void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
   registerSchedulePasses();
+  registerFusePasses();
+  registerFusePipeline();
 }
