@@ -6,6 +6,7 @@
 #include "fusion/Pipelines/Registration.h"
 
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/Simplify/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/DLTI/DLTI.h"
@@ -30,4 +31,5 @@ void fusion::registerDialects(DialectRegistry &registry) {
 
 void fusion::registerPasses() {
   registerTransformsPasses();
+  registerSimplifyPasses();
 }
