@@ -29,7 +29,7 @@ DEFAULT_DATA = Path("/usr/lib/python3/dist-packages/onnx/backend/test/data/node"
 SHAPE_OPERANDS = {
     "BlackmanWindow": (0,), "CenterCropPad": (1,), "Compress": (1,), "ConstantOfShape": (0,), "CumSum": (1,),
     "DFT": (1, 2), "Dropout": (1, 2), "Expand": (1,), "HammingWindow": (0,), "HannWindow": (0,), "If": (0,),
-    "MaxUnpool": (2,), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2), "ReduceMax": (1,), "ReduceSum": (1,),
+    "MaxUnpool": (2,), "MelWeightMatrix": (0, 1, 2, 3, 4), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2), "ReduceMax": (1,), "ReduceSum": (1,),
     "Reshape": (1,), "Resize": (1, 2, 3), "STFT": (1, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,),
     "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,), "Upsample": (1,),
 }
