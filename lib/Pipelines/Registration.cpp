@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Registration.h"
 
+#include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
 #include "fusion/Schedule/Passes.h"
@@ -34,6 +35,7 @@ void fusion::registerDialects(DialectRegistry &registry) {
 void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
+  registerCodegenPasses();
   registerSchedulePasses();
   registerFusePasses();
   registerFusePipeline();
