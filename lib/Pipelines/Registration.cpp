@@ -32,4 +32,5 @@ void fusion::registerDialects(DialectRegistry &registry) {
 void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
+  registerSimplifyPipelines();
 }
