@@ -32,16 +32,12 @@ std::optional<rt::DType> fusion::getRuntimeType(Type type) {
   return std::nullopt;
 }
 
-int64_t fusion::getElementBytes(Type elementType) {
-  return elementType.isInteger(1) ? 1 : elementType.getIntOrFloatBitWidth() / 8;
-}
-
 namespace {
 
 /// Translates the ops of one program; remembers the segments' positions.
-class Builder {
+class ProgramBuilder {
 public:
-  Builder(ProgramOp program, const llvm::StringMap<uint32_t> &kernels)
+  ProgramBuilder(ProgramOp program, const llvm::StringMap<uint32_t> &kernels)
       : program(program), kernels(kernels) {}
 
   FailureOr<rt::Program> build();
@@ -81,7 +77,7 @@ static std::string nameOf(Operation *op) {
   return name;
 }
 
-std::vector<rt::Operand> Builder::operands(ArrayAttr accesses) {
+std::vector<rt::Operand> ProgramBuilder::operands(ArrayAttr accesses) {
   std::vector<rt::Operand> list;
   for (auto access : accesses.getAsRange<AccessAttr>())
     list.push_back({range(access.getRange()),
@@ -90,7 +86,7 @@ std::vector<rt::Operand> Builder::operands(ArrayAttr accesses) {
   return list;
 }
 
-LogicalResult Builder::kernel(Operation *op, SymbolRefAttr symbol,
+LogicalResult ProgramBuilder::kernel(Operation *op, SymbolRefAttr symbol,
                               uint32_t &index) {
   auto it = kernels.find(symbol.getLeafReference().getValue());
   if (it == kernels.end())
@@ -99,7 +95,7 @@ LogicalResult Builder::kernel(Operation *op, SymbolRefAttr symbol,
   return success();
 }
 
-LogicalResult Builder::port(PortOp op) {
+LogicalResult ProgramBuilder::port(PortOp op) {
   auto type = dyn_cast<RankedTensorType>(op.getType());
   std::optional<rt::DType> dtype;
   if (type)
@@ -131,7 +127,7 @@ LogicalResult Builder::port(PortOp op) {
   return success();
 }
 
-LogicalResult Builder::launch(LaunchOp op, rt::Command &command) {
+LogicalResult ProgramBuilder::launch(LaunchOp op, rt::Command &command) {
   command.kind = rt::CommandKind::Launch;
   command.stream = op.getStream();
   command.launch.operands = operands(op.getOperands());
@@ -140,7 +136,7 @@ LogicalResult Builder::launch(LaunchOp op, rt::Command &command) {
   return kernel(op, op.getKernel(), command.launch.kernel);
 }
 
-LogicalResult Builder::call(CallOp op, rt::Command &command) {
+LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
   command.kind = rt::CommandKind::Call;
   command.stream = op.getStream();
   command.operands = operands(op.getOperands());
@@ -199,7 +195,7 @@ LogicalResult Builder::call(CallOp op, rt::Command &command) {
   return success();
 }
 
-FailureOr<rt::Program> Builder::build() {
+FailureOr<rt::Program> ProgramBuilder::build() {
   result.name = program.getSymName().str();
   result.minBatch = program.getBatch()[0];
   result.maxBatch = program.getBatch()[1];
@@ -260,5 +256,5 @@ FailureOr<rt::Program> Builder::build() {
 FailureOr<rt::Program>
 fusion::buildRuntimeProgram(ProgramOp program,
                             const llvm::StringMap<uint32_t> &kernels) {
-  return Builder(program, kernels).build();
+  return ProgramBuilder(program, kernels).build();
 }

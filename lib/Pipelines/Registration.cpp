@@ -5,7 +5,9 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Registration.h"
 
+#include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -33,4 +35,7 @@ void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
   registerSimplifyPipelines();
+  registerSchedulePasses();
+  registerFusePasses();
+  registerFusePipeline();
 }

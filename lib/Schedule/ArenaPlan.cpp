@@ -118,8 +118,8 @@ private:
 } // namespace
 
 static int64_t packInOrder(llvm::MutableArrayRef<Lifetime> buffers) {
-  llvm::SmallVector<size_t> starts(llvm::seq<size_t>(0, buffers.size()));
-  llvm::SmallVector<size_t> ends(starts);
+  auto starts = llvm::to_vector(llvm::seq<size_t>(0, buffers.size()));
+  auto ends = starts;
   llvm::stable_sort(starts, [&](size_t a, size_t b) {
     return buffers[a].first < buffers[b].first;
   });
