@@ -32,10 +32,6 @@ std::optional<rt::DType> fusion::getRuntimeType(Type type) {
   return std::nullopt;
 }
 
-int64_t fusion::getElementBytes(Type elementType) {
-  return elementType.isInteger(1) ? 1 : elementType.getIntOrFloatBitWidth() / 8;
-}
-
 namespace {
 
 /// Translates the ops of one program; remembers the segments' positions.

@@ -5,7 +5,10 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Registration.h"
 
+#include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/Schedule/Passes.h"
+#include "fusion/Simplify/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/DLTI/DLTI.h"
@@ -30,4 +33,8 @@ void fusion::registerDialects(DialectRegistry &registry) {
 
 void fusion::registerPasses() {
   registerTransformsPasses();
+  registerSimplifyPasses();
+  registerSchedulePasses();
+  registerFusePasses();
+  registerFusePipeline();
 }

@@ -11,8 +11,8 @@
 #include "ArenaPlan.h"
 
 #include "fusion/Analysis/BatchExtents.h"
-#include "fusion/Analysis/RuntimeProgram.h"
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/IR/TensorData.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -485,7 +485,7 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
       return signalPassFailure();
     if (memoryLimit != 0 && uint64_t(planner.arenaBytes) > memoryLimit) {
       target.emitError("needs ") << planner.arenaBytes
-                                 << " bytes for intermediates; the limit is "
+                                 << " bytes for intermediates; the memory limit is "
                                  << uint64_t(memoryLimit);
       return signalPassFailure();
     }

@@ -21,9 +21,6 @@ enum class DType : unsigned char;
 /// The runtime's element type, or nullopt for a type that modules can't hold.
 std::optional<rt::DType> getRuntimeType(mlir::Type elementType);
 
-/// Bytes of one element in memory: i1 takes one byte.
-int64_t getElementBytes(mlir::Type elementType);
-
 /// Translates `program` one to one. `kernels` gives the index of each kernel
 /// symbol (the leaf of the reference). Reports what cannot be translated as an
 /// error on the op.

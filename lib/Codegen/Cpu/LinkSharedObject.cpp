@@ -26,7 +26,7 @@ Expected<std::vector<uint8_t>> fusion::linkSharedObject(ArrayRef<char> object) {
   SmallString<128> input(folder), output(folder);
   sys::path::append(input, "kernels.o");
   sys::path::append(output, "kernels.so");
-  auto cleanUp = make_scope_exit([&] {
+  scope_exit cleanUp([&] {
     sys::fs::remove(input);
     sys::fs::remove(output);
     sys::fs::remove(folder);

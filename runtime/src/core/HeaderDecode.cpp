@@ -112,8 +112,9 @@ private:
       return false;
     for (fbs::uoffset_t i = 0; i < from->size(); ++i) {
       const fb::Operand *operand = from->Get(i);
-      if (operand->flags() > 3)
+      if (operand->flags() & ~uint64_t(0x703))
         return fail("unknown operand flags");
+      to[i].dtype = DType(operand->flags() >> 8);
       to[i].range = range(operand->range());
       to[i].reads = operand->flags() & 1;
       to[i].writes = operand->flags() & 2;

@@ -47,8 +47,9 @@ private:
   operands(const std::vector<Operand> &values) {
     std::vector<fb::Operand> encoded;
     for (const Operand &value : values)
-      encoded.emplace_back(range(value.range), uint64_t(value.reads) |
-                                                   uint64_t(value.writes) << 1);
+      encoded.emplace_back(range(value.range),
+                           uint64_t(value.reads) | uint64_t(value.writes) << 1 |
+                               uint64_t(value.dtype) << 8);
     return builder.CreateVectorOfStructs(encoded);
   }
 

@@ -67,6 +67,9 @@ struct Operand {
   ByteRange range;
   bool reads = false;
   bool writes = false;
+  /// Of a launch's operand, for --nan-check; I8 also stands for raw bytes. A
+  /// call's operands have the call's type.
+  DType dtype = DType::I8;
 };
 
 enum class LibraryOp : uint8_t { Conv, ConvTranspose, MatMul, AvgPool };

@@ -57,9 +57,15 @@ public:
   /// bytes may no longer be what was hashed. Costs one system call.
   Status checkUnchanged() const;
 
+  /// The `view.fileSize` bytes that were verified.
+  const uint8_t *fileBytes() const { return bytes; }
+
 private:
   friend Expected<std::shared_ptr<LoadedModule>>
   loadModuleFile(const std::string &path);
+  friend Expected<std::shared_ptr<LoadedModule>>
+  loadModuleMemory(const void *data, size_t size);
+  const uint8_t *bytes = nullptr;
   int descriptor = -1;
   void *mapping = nullptr;
   uint64_t mappingSize = 0;

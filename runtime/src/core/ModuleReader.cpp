@@ -260,6 +260,7 @@ fusion::rt::loadModuleFile(const std::string &path) {
       return Status(Code::Resources, "can't map '" + path +
                                          "': " + std::strerror(errno));
     loaded->mapping = mapping;
+    loaded->bytes = static_cast<const uint8_t *>(mapping);
     auto view = readModule(mapping, loaded->mappingSize);
     if (!view)
       return Status(view.status().code(),
@@ -280,6 +281,7 @@ fusion::rt::loadModuleMemory(const void *data, size_t size) {
       return Status(Code::Usage,
                     "module in memory: its address must be a multiple of 64");
     auto loaded = std::make_shared<LoadedModule>();
+    loaded->bytes = static_cast<const uint8_t *>(data);
     auto view = readModule(data, size);
     if (!view)
       return view.status();

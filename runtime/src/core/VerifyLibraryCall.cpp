@@ -206,7 +206,9 @@ Status CallVerifier::verifyAvgPool(int64_t batch) {
     if (call.padLow[i - 2] >= call.window[i - 2] ||
         call.padHigh[i - 2] >= call.window[i - 2])
       return bad("a pool's pads must be smaller than its window");
-    if (!windowFits(i - 2, at(call.inputShape, i, batch),
+    // Every window then holds at least one element of the input.
+    if (at(call.inputShape, i, batch) < 1 ||
+        !windowFits(i - 2, at(call.inputShape, i, batch),
                     at(call.outputShape, i, batch), call.window[i - 2]))
       return bad("output shape " + shapeText(call.outputShape) +
                  " does not follow from input, window, strides and pads");

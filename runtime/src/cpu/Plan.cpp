@@ -1,0 +1,112 @@
+//===- Plan.cpp - Executes a flattened program ----------------------------===//
+//
+// The hot path: no allocation, no look-up, one branch a step.
+//
+//===----------------------------------------------------------------------===//
+#include "Plan.h"
+#include "Checked.h"
+#include "Text.h"
+#include "Threads.h"
+
+#include <cstring>
+
+using namespace fusion::rt;
+
+void Plan::bind(const std::vector<char *> &segments) {
+  if (bound == segments)
+    return;
+  for (const SlotPatch &patch : slotPatches)
+    slots[patch.slot] = segments[patch.segment] + patch.offset;
+  for (const MemoryPatch &patch : memoryPatches)
+    dnnl_memory_set_data_handle(patch.memory,
+                                segments[patch.segment] + patch.offset);
+  bound = segments;
+}
+
+void Plan::setScratchpad(void *memory) {
+  for (auto &call : calls)
+    if (call->scratchpad)
+      call->scratchpad.set_data_handle(memory);
+}
+
+/// Output = bias + addend (each optional) where nothing is contracted.
+void Plan::fill(const Step &step) {
+  const LibraryCall &call = program->commands[step.command].call;
+  float *output = static_cast<float *>(slots[step.slot]);
+  const float *bias = call.hasBias
+                          ? static_cast<float *>(slots[step.slot + 1])
+                          : nullptr;
+  const float *addend =
+      call.hasAddend
+          ? static_cast<float *>(slots[step.slot + 1 + call.hasBias])
+          : nullptr;
+  uint64_t count = *elementCount(call.outputShape, batch);
+  // The bias runs along the columns of a matmul and the channels of a conv.
+  bool isMatMul = call.op == LibraryOp::MatMul;
+  Affine channelDim = isMatMul ? call.outputShape.back() : call.outputShape[1];
+  uint64_t channels = uint64_t(*evaluate(channelDim, batch));
+  uint64_t inner = 1;
+  if (!isMatMul && !call.channelsLast)
+    for (size_t i = 2; i < call.outputShape.size(); ++i)
+      inner *= uint64_t(*evaluate(call.outputShape[i], batch));
+  for (uint64_t i = 0; i < count; ++i) {
+    float value = bias ? bias[i / inner % channels] : 0.0f;
+    output[i] = addend ? value + addend[i] : value;
+  }
+}
+
+dnnl_status_t Plan::runStep(const Step &step, dnnl_stream_t stream,
+                            int threads) {
+  auto name = [&] { return program->commands[step.command].name.c_str(); };
+  switch (step.kind) {
+  case Step::Kernel:
+    if (hooks.onLaunch)
+      hooks.onLaunch(name(), step.begin, step.end, step.isTail);
+    runUnits(step.function, &slots[step.slot], batch, step.begin, step.end,
+             step.grain, threads);
+    return dnnl_success;
+  case Step::Primitive: {
+    if (hooks.onCall)
+      hooks.onCall(name());
+    ThreadCountScope scope(step.oneThread ? 1 : threads);
+    return dnnl_primitive_execute(step.primitive, stream,
+                                  int(step.argumentCount), step.arguments);
+  }
+  case Step::Copy:
+    if (hooks.onCopy)
+      hooks.onCopy(name(), step.end);
+    std::memcpy(slots[step.slot], slots[step.slot + 1], size_t(step.end));
+    return dnnl_success;
+  case Step::Fill:
+    fill(step);
+    return dnnl_success;
+  }
+  return dnnl_success;
+}
+
+Status Plan::execute(const Library &library, int threads, Observer *observer,
+                     const volatile std::sig_atomic_t *stop) {
+  dnnl_stream_t stream = library.stream();
+  static const volatile std::sig_atomic_t never = 0;
+  if (!stop)
+    stop = &never;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step &step = steps[i];
+    if (__builtin_expect(*stop != 0, 0))
+      return Status(Code::Internal, "interrupted");
+    if (observer && step.startsCommand)
+      observer->before(step.command);
+    dnnl_status_t status = runStep(step, stream, threads);
+    if (__builtin_expect(status != dnnl_success, 0)) {
+      const std::string &name = program->commands[step.command].name;
+      return Status(status == dnnl_out_of_memory ? Code::Resources
+                                                 : Code::Internal,
+                    "command '" + escape(name) + "': oneDNN failed, status " +
+                        std::to_string(int(status)),
+                    name);
+    }
+    if (observer && (i + 1 == steps.size() || steps[i + 1].startsCommand))
+      observer->after(step.command);
+  }
+  return {};
+}

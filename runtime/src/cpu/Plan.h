@@ -1,0 +1,82 @@
+//===- Plan.h - A program flattened for one batch size ----------*- C++ -*-===//
+#ifndef FUSION_RUNTIME_CPU_PLAN_H
+#define FUSION_RUNTIME_CPU_PLAN_H
+
+#include "Executor.h"
+#include "Hooks.h"
+#include "Library.h"
+#include "NativeCode.h"
+
+namespace fusion::rt {
+
+/// One thing the CPU does. A command is one or several consecutive steps.
+struct Step {
+  enum Kind : uint8_t { Kernel, Primitive, Copy, Fill } kind;
+  bool startsCommand = false; ///< the first step of its command
+  bool isTail = false;        ///< a kernel that is a call's epilogue
+  uint32_t command = 0;
+  /// Kernel: its buffers start here. Copy: target, source. Fill: output, bias,
+  /// addend.
+  uint32_t slot = 0;
+  uint32_t argumentCount = 0; ///< Primitive
+  bool oneThread = false;     ///< Primitive: too small to share
+  KernelFunction function = nullptr;
+  int64_t begin = 0, end = 0, grain = 1; ///< Kernel: units. Copy: bytes in end
+  dnnl_primitive_t primitive = nullptr;
+  const dnnl_exec_arg_t *arguments = nullptr;
+};
+
+/// The steps of a program at one batch, with resolved addresses. Only inputs
+/// and outputs move between runs; `bind` patches what refers to them.
+class Plan {
+public:
+  int64_t batch = 1;
+  uint64_t scratchpadBytes = 0;
+
+  /// Points everything at the given segment bases.
+  void bind(const std::vector<char *> &segments);
+  void setScratchpad(void *memory);
+  /// Runs all steps. `stop`: see `SessionOptions`.
+  Status execute(const Library &library, int threads, Observer *observer,
+                 const volatile std::sig_atomic_t *stop);
+
+private:
+  friend class PlanBuilder;
+
+  /// Runs one step; returns a oneDNN status.
+  dnnl_status_t runStep(const Step &step, dnnl_stream_t stream, int threads);
+  void fill(const Step &step);
+
+  struct SlotPatch {
+    uint32_t slot;
+    uint32_t segment;
+    uint64_t offset;
+  };
+  struct MemoryPatch {
+    dnnl_memory_t memory;
+    uint32_t segment;
+    uint64_t offset;
+  };
+
+  std::vector<Step> steps;
+  std::vector<void *> slots;
+  std::vector<SlotPatch> slotPatches;
+  std::vector<MemoryPatch> memoryPatches;
+  std::vector<char *> bound; ///< the bases at the last `bind`
+  /// Keeps primitives, memories and argument lists alive.
+  std::vector<std::unique_ptr<PreparedCall>> calls;
+  std::vector<std::unique_ptr<std::vector<dnnl_exec_arg_t>>> argumentLists;
+  const Program *program = nullptr;
+  Hooks hooks;
+};
+
+/// Flattens the module's program at `batch`. `segments` are the bases of all
+/// segments but inputs and outputs.
+Expected<std::unique_ptr<Plan>>
+makePlan(const ModuleView &view, Library &library,
+         const std::vector<KernelFunction> &kernels,
+         const std::vector<char *> &segments, int64_t batch);
+
+} // namespace fusion::rt
+
+#endif // FUSION_RUNTIME_CPU_PLAN_H

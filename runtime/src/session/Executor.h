@@ -1,0 +1,89 @@
+//===- Executor.h - What a backend does -------------------------*- C++ -*-===//
+#ifndef FUSION_RUNTIME_SESSION_EXECUTOR_H
+#define FUSION_RUNTIME_SESSION_EXECUTOR_H
+
+#include "ModuleFile.h"
+#include "Status.h"
+
+#include <csignal>
+#include <cstdint>
+#include <memory>
+
+namespace fusion::rt {
+
+/// Every entry into a backend. Bytes are the planned sizes of the ranges.
+struct Counters {
+  uint64_t runs = 0;
+  uint64_t launches = 0; ///< kernels on their own, without tails
+  uint64_t tails = 0;    ///< kernels that are the epilogue of a call
+  uint64_t calls = 0;
+  uint64_t copies = 0;
+  uint64_t records = 0, waits = 0;
+  uint64_t bytesRead = 0, bytesWritten = 0;
+};
+
+/// Sees each command of a run, for profiles and NaN checks. Commands come in
+/// list order; `buffers` gives the address of any range.
+class Observer {
+public:
+  virtual ~Observer() = default;
+  virtual void before(size_t command) = 0;
+  virtual void after(size_t command) = 0;
+};
+
+/// Bytes that an executor has allocated.
+struct MemoryUse {
+  uint64_t arena = 0;      ///< private, peer and pinned segments
+  uint64_t packed = 0;     ///< weights in the library's own layout
+  uint64_t scratchpad = 0; ///< of library calls
+  uint64_t total() const { return arena + packed + scratchpad; }
+};
+
+struct SessionOptions {
+  std::string backend = "cpu"; ///< "cpu" or "null"
+  int threads = 0;             ///< 0: all CPUs this process may use
+  uint64_t memoryLimit = 0;    ///< bytes; 0: none
+  /// A run stops between two steps, with `Internal` and the message
+  /// "interrupted", once this is not zero; may be null.
+  const volatile std::sig_atomic_t *stop = nullptr;
+};
+
+/// A backend bound to one module.
+class Executor {
+public:
+  virtual ~Executor() = default;
+
+  /// Makes everything a run at `batch` needs. Runs at a prepared batch
+  /// allocate nothing.
+  virtual Status prepare(int64_t batch) = 0;
+
+  /// Runs the program. `bases[s]` is the address of segment s if it is an
+  /// input or output; other entries are ignored.
+  virtual Status run(int64_t batch, void *const *bases, Observer *observer) = 0;
+
+  /// The address of a range during the last run, or null (null backend).
+  virtual const void *address(const ByteRange &range) const = 0;
+
+  virtual MemoryUse memory() const = 0;
+  virtual Counters counters() const = 0;
+};
+
+/// The CPU backend. Loads native code: the caller has checked trust. `module`
+/// outlives the executor.
+Expected<std::unique_ptr<Executor>> makeCpuExecutor(const ModuleView &module,
+                                                    const SessionOptions &options);
+
+/// The counting backend: computes nothing, writes zeros to the outputs.
+Expected<std::unique_ptr<Executor>>
+makeNullExecutor(const ModuleView &module, const SessionOptions &options);
+
+/// Counts one execution of every command of `program` at the largest batch.
+Counters countCommands(const Program &program);
+
+/// `Resources` if `need` exceeds the limit (0: none): names need, limit and the
+/// five largest private buffers.
+Status checkMemoryLimit(const Program &program, uint64_t need, uint64_t limit);
+
+} // namespace fusion::rt
+
+#endif // FUSION_RUNTIME_SESSION_EXECUTOR_H

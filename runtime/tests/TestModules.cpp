@@ -1,0 +1,210 @@
+//===- TestModules.cpp - Small modules built by hand ----------------------===//
+//
+// What the compiler would produce, written out; native code comes from
+// Kernels.c, compiled while the tests are built.
+//
+//===----------------------------------------------------------------------===//
+#include "TestModules.h"
+#include "Checked.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+using namespace fusion::rt;
+using namespace fusion::rt::test;
+
+std::vector<uint8_t> test::nativeCode(const std::string &name) {
+  std::string path = std::string(FUSION_TEST_DIR) + "/" + name + ".so";
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    std::fprintf(stderr, "can't open %s\n", path.c_str());
+    std::abort();
+  }
+  return std::vector<uint8_t>(std::istreambuf_iterator<char>(file), {});
+}
+
+ModuleBuilder::ModuleBuilder(int64_t maxBatch) {
+  module.target = "cpu";
+  module.cpu = "x86-64";
+  module.cpuFeatures = {"sse2"};
+  module.buildId = buildId();
+  module.program.name = "main";
+  module.program.maxBatch = maxBatch;
+  module.program.segments.push_back({SegmentKind::Private, 0, 64});
+  module.provenance = {{"tool", "hand"}};
+}
+
+ByteRange ModuleBuilder::port(std::vector<Port> &ports, SegmentKind kind,
+                              const std::string &name,
+                              const std::vector<int64_t> &shape, bool dynamic) {
+  Port port;
+  port.tensor.name = name;
+  for (int64_t size : shape)
+    port.tensor.shape.push_back({0, size});
+  if (dynamic)
+    port.tensor.shape[0] = {shape[0], 0};
+  uint64_t bytes =
+      *byteCount(port.tensor.shape, DType::F32, module.program.maxBatch);
+  port.segment = uint32_t(module.program.segments.size());
+  module.program.segments.push_back({kind, bytes, 4});
+  ports.push_back(port);
+  return {port.segment, 0, bytes};
+}
+
+ByteRange ModuleBuilder::input(const std::string &name,
+                               std::vector<int64_t> shape, bool dynamic) {
+  return port(module.program.inputs, SegmentKind::Input, name, shape, dynamic);
+}
+
+ByteRange ModuleBuilder::output(const std::string &name,
+                                std::vector<int64_t> shape, bool dynamic) {
+  return port(module.program.outputs, SegmentKind::Output, name, shape,
+              dynamic);
+}
+
+ByteRange ModuleBuilder::scratch(uint64_t bytes) {
+  ByteRange range{0, arenaSize, bytes};
+  arenaSize += (bytes + 63) / 64 * 64;
+  return range;
+}
+
+ByteRange ModuleBuilder::constant(const std::vector<float> &values) {
+  uint32_t segment = 0;
+  for (size_t i = 0; i < module.program.segments.size(); ++i)
+    if (module.program.segments[i].kind == SegmentKind::Const)
+      segment = uint32_t(i);
+  if (segment == 0) {
+    segment = uint32_t(module.program.segments.size());
+    module.program.segments.push_back({SegmentKind::Const, 0, 64});
+  }
+  uint64_t offset = module.constants.size(), bytes = values.size() * 4;
+  module.constants.resize(offset + (bytes + 63) / 64 * 64);
+  std::memcpy(module.constants.data() + offset, values.data(), bytes);
+  module.program.segments[segment].size = module.constants.size();
+  return {segment, offset, bytes};
+}
+
+static void addOperands(std::vector<Operand> &operands,
+                        const std::vector<ByteRange> &reads,
+                        const ByteRange &write) {
+  for (const ByteRange &range : reads)
+    operands.push_back({range, true, false, DType::F32});
+  operands.push_back({write, false, true, DType::F32});
+}
+
+Command &ModuleBuilder::launch(TestKernel kernel, std::vector<ByteRange> reads,
+                               ByteRange write, Affine units) {
+  Command command;
+  command.kind = CommandKind::Launch;
+  command.name = "launch" + std::to_string(module.program.commands.size());
+  command.launch.kernel = kernel;
+  command.launch.units = units;
+  addOperands(command.launch.operands, reads, write);
+  module.program.commands.push_back(command);
+  return module.program.commands.back();
+}
+
+Command &ModuleBuilder::call(LibraryCall call, std::vector<ByteRange> reads,
+                             ByteRange write) {
+  Command command;
+  command.kind = CommandKind::Call;
+  command.name = "call" + std::to_string(module.program.commands.size());
+  command.call = std::move(call);
+  addOperands(command.operands, reads, write);
+  module.program.commands.push_back(command);
+  return module.program.commands.back();
+}
+
+Command &ModuleBuilder::copy(ByteRange source, ByteRange target) {
+  Command command;
+  command.kind = CommandKind::Copy;
+  command.name = "copy" + std::to_string(module.program.commands.size());
+  command.source = source;
+  command.target = target;
+  command.copySize = {0, int64_t(source.size)};
+  module.program.commands.push_back(command);
+  return module.program.commands.back();
+}
+
+Command &ModuleBuilder::event(CommandKind kind, uint32_t event,
+                              uint32_t stream) {
+  Command command;
+  command.kind = kind;
+  command.event = event;
+  command.stream = stream;
+  module.program.events = std::max(module.program.events, event + 1);
+  module.program.streams = std::max(module.program.streams, stream + 1);
+  module.program.commands.push_back(command);
+  return module.program.commands.back();
+}
+
+Module ModuleBuilder::build() {
+  module.program.segments[0].size = arenaSize;
+  module.program.peakBytes = arenaSize;
+  bool hasLaunch = false;
+  for (const Command &command : module.program.commands)
+    hasLaunch |= command.kind == CommandKind::Launch || command.hasTail;
+  if (hasLaunch && module.nativeCode.empty()) {
+    module.nativeCode = nativeCode();
+    module.kernels = {{"relu", "max(x, 0)"},
+                      {"add", "a + b"},
+                      {"twice", "2x in place"},
+                      {"exponential", "exp(x)"},
+                      {"poison", "NaN"}};
+    module.imports = {{"expf", "f32(f32)"}, {"pow", "f64(f64,f64)"}};
+  }
+  return module;
+}
+
+Module test::convModule(int64_t maxBatch) {
+  ModuleBuilder builder(maxBatch);
+  ByteRange x = builder.input("x", {1, 4, 6, 6}, true);
+  ByteRange y = builder.output("y", {1, 4, 6, 6}, true);
+  std::vector<float> weights(4 * 2 * 3 * 3);
+  for (size_t i = 0; i < weights.size(); ++i)
+    weights[i] = float(int(i * 7 % 5) - 2);
+  ByteRange w = builder.constant(weights);
+  ByteRange bias = builder.constant({1, -2, 3, 0});
+  ByteRange t = builder.scratch(x.size);
+  LibraryCall conv;
+  conv.inputShape = conv.outputShape = {{1, 0}, {0, 4}, {0, 6}, {0, 6}};
+  conv.weightShape = {{0, 4}, {0, 2}, {0, 3}, {0, 3}};
+  conv.hasBias = true;
+  conv.groups = 2;
+  conv.strides = conv.dilations = conv.padLow = conv.padHigh = {1, 1};
+  Command &command = builder.call(conv, {x, w, bias}, t);
+  command.hasTail = true;
+  command.launch.kernel = Relu;
+  command.launch.units = {144, 0};
+  // The tail works in place: one operand each way on the same bytes is an
+  // overlap, so it reads and writes through the kernel's two buffers.
+  ByteRange r = builder.scratch(x.size);
+  command.launch.operands = {{t, true, false, DType::F32},
+                             {r, false, true, DType::F32}};
+  builder.launch(Add, {r, r}, y, {144, 0});
+  return builder.build();
+}
+
+std::string test::temporaryPath(const std::string &name) {
+  struct Directory {
+    Directory() {
+      std::string pattern =
+          (std::filesystem::temp_directory_path() / "fusion-test-XXXXXX")
+              .string();
+      if (!mkdtemp(pattern.data()))
+        std::abort();
+      path = pattern;
+    }
+    ~Directory() {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+    std::string path;
+  };
+  static Directory directory;
+  return directory.path + "/" + name;
+}

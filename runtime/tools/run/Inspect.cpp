@@ -1,0 +1,152 @@
+//===- Inspect.cpp - --inspect: what a module holds -----------------------===//
+//
+// Reads structs only: native code is never mapped, every name is escaped.
+//
+//===----------------------------------------------------------------------===//
+#include "Inspect.h"
+#include "Checked.h"
+#include "Executor.h"
+#include "Text.h"
+
+#include <cstdio>
+
+using namespace fusion::rt;
+
+static std::string tensorText(const TensorDesc &tensor) {
+  return "'" + escape(tensor.name) + "' " + dtypeName(tensor.dtype) + " " +
+         shapeText(tensor.shape);
+}
+
+static std::string affineText(Affine size) {
+  return size.scale == 0 ? std::to_string(size.base)
+                         : shapeText({size}).substr(1, shapeText({size}).size() - 2);
+}
+
+static std::string rangeText(const ByteRange &range) {
+  return "s" + std::to_string(range.segment) + "[" +
+         std::to_string(range.offset) + "+" + std::to_string(range.size) + "]";
+}
+
+static std::string operandsText(const std::vector<Operand> &operands) {
+  std::string text;
+  for (const Operand &operand : operands)
+    text += std::string(text.empty() ? "" : " ") +
+            (operand.reads ? operand.writes ? "rw " : "r " : "w ") +
+            rangeText(operand.range);
+  return text;
+}
+
+static void printLaunch(const Module &module, const KernelLaunch &launch) {
+  std::printf("%s units=%s grain=%lld %s",
+              escape(module.kernels[launch.kernel].symbol).c_str(),
+              affineText(launch.units).c_str(), (long long)launch.grain,
+              operandsText(launch.operands).c_str());
+}
+
+static void printCommand(const Module &module, size_t index) {
+  static const char *const libraryOps[] = {"conv", "conv_transpose", "matmul",
+                                           "avg_pool"};
+  const Command &command = module.program.commands[index];
+  std::printf("  %4zu stream %u ", index, command.stream);
+  switch (command.kind) {
+  case CommandKind::Launch:
+    std::printf("launch '%s': ", escape(command.name).c_str());
+    printLaunch(module, command.launch);
+    break;
+  case CommandKind::Call:
+    std::printf("call '%s': %s %s%s%s %s x %s -> %s %s",
+                escape(command.name).c_str(),
+                libraryOps[uint8_t(command.call.op)],
+                dtypeName(command.call.dtype),
+                command.call.channelsLast ? " nhwc" : "",
+                command.call.hasBias
+                    ? command.call.hasAddend ? " +bias +addend" : " +bias"
+                : command.call.hasAddend ? " +addend"
+                                         : "",
+                shapeText(command.call.inputShape).c_str(),
+                shapeText(command.call.weightShape).c_str(),
+                shapeText(command.call.outputShape).c_str(),
+                operandsText(command.operands).c_str());
+    if (command.hasTail) {
+      std::printf("; tail ");
+      printLaunch(module, command.launch);
+    }
+    break;
+  case CommandKind::Copy:
+    std::printf("copy '%s': %s -> %s", escape(command.name).c_str(),
+                rangeText(command.source).c_str(),
+                rangeText(command.target).c_str());
+    break;
+  case CommandKind::Record:
+  case CommandKind::Wait:
+    std::printf("%s event %u",
+                command.kind == CommandKind::Record ? "record" : "wait",
+                command.event);
+    break;
+  case CommandKind::Collective:
+    std::printf("collective");
+    break;
+  }
+  std::printf("\n");
+}
+
+void fusion::rt::printModule(const LoadedModule &loaded,
+                             const std::string &checked) {
+  static const char *const kinds[] = {"private", "peer",  "pinned",
+                                      "const",   "input", "output"};
+  const ModuleView &view = loaded.view;
+  const Module &module = view.module;
+  const Program &program = module.program;
+  std::printf("module format %u.%u, %s, checked: %s\n", view.major, view.minor,
+              bytesText(view.fileSize).c_str(), checked.c_str());
+  std::printf("  digest %s\n", toHex(view.digest).c_str());
+  std::printf("  target %s, CPU %s, build %s\n", escape(module.target).c_str(),
+              escape(module.cpu).c_str(), escape(module.buildId).c_str());
+  std::string features;
+  for (const std::string &feature : module.cpuFeatures)
+    features += " " + escape(feature);
+  std::printf("  CPU features:%s\n", features.empty() ? " none" : features.c_str());
+  for (const SectionInfo &section : view.sections)
+    std::printf("  section %-12s offset %llu size %llu sha256 %s\n",
+                section.name.c_str(), (unsigned long long)section.offset,
+                (unsigned long long)section.size,
+                toHex(section.digest).c_str());
+  std::printf("program '%s', batch %lld..%lld, %u streams, %u events, peak %s\n",
+              escape(program.name).c_str(), (long long)program.minBatch,
+              (long long)program.maxBatch, program.streams, program.events,
+              bytesText(program.peakBytes).c_str());
+  for (const Port &port : program.inputs) {
+    std::printf("  input %s", tensorText(port.tensor).c_str());
+    if (port.donatedTo >= 0)
+      std::printf(" donated to '%s'",
+                  escape(program.outputs[port.donatedTo].tensor.name).c_str());
+    std::printf("\n");
+  }
+  for (const Port &port : program.outputs)
+    std::printf("  output %s\n", tensorText(port.tensor).c_str());
+  for (size_t i = 0; i < program.segments.size(); ++i)
+    std::printf("  segment %zu %s %llu bytes, aligned to %u\n", i,
+                kinds[uint8_t(program.segments[i].kind)],
+                (unsigned long long)program.segments[i].size,
+                program.segments[i].alignment);
+  Counters counters = countCommands(program);
+  std::printf("commands: %llu launches, %llu calls, %llu tails, %llu copies\n",
+              (unsigned long long)counters.launches,
+              (unsigned long long)counters.calls,
+              (unsigned long long)counters.tails,
+              (unsigned long long)counters.copies);
+  for (size_t i = 0; i < program.commands.size(); ++i)
+    printCommand(module, i);
+  for (const Kernel &kernel : module.kernels)
+    std::printf("kernel %s: %s\n", escape(kernel.symbol).c_str(),
+                escape(kernel.description).c_str());
+  for (const Import &import : module.imports)
+    std::printf("import %s %s\n", escape(import.name).c_str(),
+                escape(import.signature).c_str());
+  for (const auto &[tensor, range] : module.parameters)
+    std::printf("parameter %s at %llu\n", tensorText(tensor).c_str(),
+                (unsigned long long)range.offset);
+  for (const auto &[key, value] : module.provenance)
+    std::printf("provenance %s: %s\n", escape(key).c_str(),
+                escape(value, 65536).c_str());
+}

@@ -1,0 +1,38 @@
+//===- Options.h - The command line of fusion-run ---------------*- C++ -*-===//
+#ifndef FUSION_RUNTIME_TOOLS_RUN_OPTIONS_H
+#define FUSION_RUNTIME_TOOLS_RUN_OPTIONS_H
+
+#include "Status.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fusion::rt {
+
+struct RunOptions {
+  std::string modulePath;
+  std::vector<std::pair<std::string, std::string>> inputs; ///< name, file
+  std::string inputsArchive;                               ///< .npz
+  std::string outputDirectory, checkDirectory, profilePath;
+  std::optional<uint64_t> randomSeed;
+  std::optional<int64_t> batch;
+  std::string backend = "cpu", trust = "own";
+  int threads = 0;
+  int64_t benchRuns = 0;
+  uint64_t memoryLimit = 0;
+  bool json = false, inspect = false, nanCheck = false;
+  bool help = false, version = false;
+};
+
+/// Parses the arguments. Errors are `Usage` and name the argument.
+Expected<RunOptions> parseOptions(int argc, char **argv);
+
+/// The text of --help.
+const char *helpText();
+
+} // namespace fusion::rt
+
+#endif // FUSION_RUNTIME_TOOLS_RUN_OPTIONS_H

@@ -1,0 +1,240 @@
+//===- Runner.cpp - What fusion-run does after parsing --------------------===//
+//
+// The order of things: load and verify, consent, allocate, read inputs, run,
+// then report. Nothing is written before the run has succeeded.
+//
+//===----------------------------------------------------------------------===//
+#include "Runner.h"
+#include "Checked.h"
+#include "Compare.h"
+#include "Inputs.h"
+#include "Inspect.h"
+#include "Interrupt.h"
+#include "Observers.h"
+#include "Report.h"
+#include "Session.h"
+#include "Text.h"
+#include "Trust.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace fusion::rt;
+
+namespace {
+
+/// Memory for one tensor, aligned for any kernel.
+struct AlignedBuffer {
+  explicit AlignedBuffer(size_t size)
+      : data(std::aligned_alloc(64, (size + 63) / 64 * 64 + 64)) {}
+  AlignedBuffer(AlignedBuffer &&other) : data(other.data) {
+    other.data = nullptr;
+  }
+  ~AlignedBuffer() { std::free(data); }
+  void *data;
+};
+
+/// The buffers of one run.
+struct Buffers {
+  std::vector<AlignedBuffer> inputs, outputs;
+  std::vector<const void *> inputPointers;
+  std::vector<void *> outputPointers;
+};
+
+} // namespace
+
+static Status makeBuffers(const Program &program, const RunInputs &inputs,
+                          Buffers &buffers) {
+  auto noMemory = [](size_t size) {
+    return Status(Code::Resources,
+                  "out of memory for a tensor of " + bytesText(size));
+  };
+  for (const Tensor &tensor : inputs.tensors) {
+    buffers.inputs.emplace_back(tensor.bytes.size());
+    void *data = buffers.inputs.back().data;
+    if (!data)
+      return noMemory(tensor.bytes.size());
+    if (!tensor.bytes.empty())
+      std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
+    buffers.inputPointers.push_back(data);
+  }
+  for (const Port &port : program.outputs) {
+    size_t size =
+        *byteCount(port.tensor.shape, port.tensor.dtype, inputs.batch);
+    buffers.outputs.emplace_back(size);
+    if (!buffers.outputs.back().data)
+      return noMemory(size);
+    buffers.outputPointers.push_back(buffers.outputs.back().data);
+  }
+  return {};
+}
+
+/// The file of an output: its name with everything that a path would
+/// misread percent-encoded.
+static std::string fileName(const std::string &tensor) {
+  std::string result;
+  for (size_t i = 0; i < tensor.size(); ++i) {
+    uint8_t c = uint8_t(tensor[i]);
+    bool plain = c > 0x20 && c != '/' && c != '%' && c != 0x7f &&
+                 !(i == 0 && c == '.');
+    char buffer[4];
+    std::snprintf(buffer, sizeof(buffer), "%%%02X", c);
+    result += plain ? std::string(1, char(c)) : std::string(buffer);
+  }
+  return result + ".npy";
+}
+
+static std::vector<Tensor> takeOutputs(const Program &program, int64_t batch,
+                                       const Buffers &buffers) {
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const TensorDesc &desc = program.outputs[i].tensor;
+    Tensor tensor;
+    tensor.dtype = desc.dtype;
+    tensor.shape = shapeAt(desc.shape, batch);
+    auto *data = static_cast<const uint8_t *>(buffers.outputPointers[i]);
+    tensor.bytes.assign(data,
+                        data + *byteCount(desc.shape, desc.dtype, batch));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+static Status writeOutputs(const Program &program,
+                           const std::vector<Tensor> &tensors,
+                           const std::string &directory) {
+  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST)
+    return Status(Code::Usage, "can't make '" + escape(directory) +
+                                   "': " + std::strerror(errno));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    std::string path =
+        directory + "/" + fileName(program.outputs[i].tensor.name);
+    std::vector<uint8_t> bytes = encodeNpy(tensors[i]);
+    FUSION_RT_TRY(writeFileAtomically(path, bytes.data(), bytes.size()));
+  }
+  return {};
+}
+
+static Status checkOutputs(const Program &program,
+                           const std::vector<Tensor> &tensors,
+                           const std::string &directory, Report &report) {
+  bool allMatch = true;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TensorDesc &desc = program.outputs[i].tensor;
+    auto expected = readNpyFile(directory + "/" + fileName(desc.name));
+    if (!expected)
+      return expected.status();
+    if (expected->dtype != tensors[i].dtype ||
+        expected->shape != tensors[i].shape)
+      return Status(Code::CheckFailed,
+                    "output '" + escape(desc.name) +
+                        "': the expected file has another type or shape");
+    Difference difference = compareTensors(tensors[i], *expected);
+    report.addDifference(desc.name, difference);
+    allMatch &= difference.differing == 0;
+  }
+  return allMatch ? Status()
+                  : Status(Code::CheckFailed,
+                           "outputs differ from '" + escape(directory) + "'");
+}
+
+static Status bench(Session &session, const RunInputs &inputs, Buffers &buffers,
+                    int64_t runs, Report &report) {
+  auto once = [&] {
+    return session.run(inputs.batch, buffers.inputPointers.data(),
+                       buffers.outputPointers.data());
+  };
+  int64_t warmUps = std::clamp<int64_t>(runs / 10, 1, 20);
+  for (int64_t i = 0; i < warmUps; ++i)
+    FUSION_RT_TRY(once());
+  std::vector<double> times(size_t(runs), 0.0);
+  for (double &time : times) {
+    double start = nowMicroseconds();
+    FUSION_RT_TRY(once());
+    time = nowMicroseconds() - start;
+    if (interruptSignal())
+      return Status(Code::Internal, "interrupted");
+  }
+  report.setTimes(std::move(times));
+  return {};
+}
+
+static Status runOnce(Session &session, const RunInputs &inputs,
+                      Buffers &buffers, const RunOptions &options) {
+  auto run = [&](Observer *observer) {
+    return session.run(inputs.batch, buffers.inputPointers.data(),
+                       buffers.outputPointers.data(), observer);
+  };
+  const Program &program = session.module().program;
+  if (options.nanCheck) {
+    NanObserver observer(session, inputs.batch);
+    FUSION_RT_TRY(run(&observer));
+    FUSION_RT_TRY(observer.result());
+  }
+  if (!options.profilePath.empty()) {
+    // The first run pages memory in and wakes threads: profile the second.
+    FUSION_RT_TRY(run(nullptr));
+    TraceObserver observer(program);
+    FUSION_RT_TRY(run(&observer));
+    return observer.write(options.profilePath);
+  }
+  return options.nanCheck ? Status() : run(nullptr);
+}
+
+Status fusion::rt::runModule(const RunOptions &options) {
+  auto loaded = loadModuleFile(options.modulePath);
+  if (!loaded)
+    return loaded.status();
+  const Program &program = (*loaded)->view.module.program;
+  if (options.inspect) {
+    bool isSigned = options.trust.compare(0, 7, "signed:") == 0;
+    if (isSigned)
+      FUSION_RT_TRY(checkTrust(**loaded, options.trust));
+    printModule(**loaded, isSigned ? "hashes and signature (" +
+                                         escape(options.trust.substr(7)) + ")"
+                                   : "hashes (they show damage, not tampering)");
+    return {};
+  }
+  if (options.backend == "cpu" && !(*loaded)->view.module.nativeCode.empty())
+    FUSION_RT_TRY(checkTrust(**loaded, options.trust));
+
+  auto inputs = collectInputs(program, options);
+  if (!inputs)
+    return inputs.status();
+  SessionOptions sessionOptions;
+  sessionOptions.backend = options.backend;
+  sessionOptions.threads = options.threads;
+  sessionOptions.memoryLimit = options.memoryLimit;
+  sessionOptions.stop = interruptFlag();
+  auto session = Session::create(*loaded, sessionOptions);
+  if (!session)
+    return session.status();
+  FUSION_RT_TRY((*session)->prepare(inputs->batch));
+  Buffers buffers;
+  FUSION_RT_TRY(makeBuffers(program, *inputs, buffers));
+
+  Report report(options, **session, inputs->batch);
+  FUSION_RT_TRY(runOnce(**session, *inputs, buffers, options));
+  if (interruptSignal())
+    return Status(Code::Internal, "interrupted");
+  std::vector<Tensor> outputs = takeOutputs(program, inputs->batch, buffers);
+  report.setCounters((*session)->executor().counters());
+  Status checked;
+  if (!options.checkDirectory.empty()) {
+    checked = checkOutputs(program, outputs, options.checkDirectory, report);
+    if (!checked.ok() && checked.code() != Code::CheckFailed)
+      return checked;
+  }
+  if (!options.outputDirectory.empty())
+    FUSION_RT_TRY(writeOutputs(program, outputs, options.outputDirectory));
+  if (options.benchRuns > 0)
+    FUSION_RT_TRY(
+        bench(**session, *inputs, buffers, options.benchRuns, report));
+  report.print();
+  return checked;
+}
