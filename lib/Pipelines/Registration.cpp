@@ -35,6 +35,7 @@ void fusion::registerDialects(DialectRegistry &registry) {
 void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
+  registerSimplifyPipelines();
   registerCodegenPasses();
   registerSchedulePasses();
   registerFusePasses();
