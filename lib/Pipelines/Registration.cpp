@@ -35,7 +35,11 @@ void fusion::registerDialects(DialectRegistry &registry) {
 void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
+<<<<<<< HEAD
   registerCodegenPasses();
+=======
+  registerSimplifyPipelines();
+>>>>>>> main
   registerSchedulePasses();
   registerFusePasses();
   registerFusePipeline();
