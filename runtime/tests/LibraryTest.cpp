@@ -500,6 +500,67 @@ INSTANTIATE_TEST_SUITE_P(
              (std::get<2>(info.param) ? "_include" : "_exclude");
     });
 
+std::vector<float> normals(const Shape &shape, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(size_t(product(shape)));
+  for (float &value : values)
+    value = normal(random);
+  return values;
+}
+
+/// Not integers: bias and addend inside the call must give the same bits as
+/// additions after it, or a call with them would not equal its parts.
+void expectSumsLikeSeparateAdds(const LibraryCall &call, const Shape &input,
+                                const Shape &weight, const Shape &output,
+                                size_t channelDim) {
+  auto x = normals(input, 1), w = normals(weight, 2);
+  auto bias = normals({output[channelDim]}, 3), addend = normals(output, 4);
+  auto plain = runCall(call, x, w, {}, {});
+  auto biased = runCall(call, x, w, bias, {});
+  auto added = runCall(call, x, w, {}, addend);
+  auto both = runCall(call, x, w, bias, addend);
+  size_t wrong[3] = {};
+  forEach(output, [&](const Shape &index) {
+    size_t at = size_t(flat(output, index));
+    float b = bias[size_t(index[channelDim])];
+    wrong[0] += biased[at] != plain[at] + b;
+    wrong[1] += added[at] != plain[at] + addend[at];
+    wrong[2] += both[at] != (plain[at] + b) + addend[at];
+  });
+  EXPECT_EQ(wrong[0], 0u) << "bias, of " << plain.size();
+  EXPECT_EQ(wrong[1], 0u) << "addend, of " << plain.size();
+  EXPECT_EQ(wrong[2], 0u) << "bias and addend, of " << plain.size();
+}
+
+TEST_P(ConvTest, SumsLikeSeparateAdds) {
+  const ConvCase &test = std::get<0>(GetParam());
+  if (std::get<2>(GetParam()) != 0)
+    GTEST_SKIP() << "one extra is enough";
+  LibraryCall call = convCall(test, std::get<1>(GetParam()));
+  Shape output = {test.input[0], test.weight[0]};
+  for (size_t i = 0; i < test.strides.size(); ++i)
+    output.push_back((test.input[2 + i] + test.padLow[i] + test.padHigh[i] -
+                      (test.weight[2 + i] - 1) * test.dilations[i] - 1) /
+                         test.strides[i] +
+                     1);
+  call.outputShape = affine(output);
+  expectSumsLikeSeparateAdds(call, test.input, test.weight, output, 1);
+}
+
+TEST(LibraryTest, MatMulSumsLikeSeparateAdds) {
+  for (Shape sizes : {Shape{64, 96, 128}, Shape{1, 500, 10}, Shape{7, 33, 5}}) {
+    Shape lhs = {sizes[0], sizes[1]}, rhs = {sizes[1], sizes[2]};
+    Shape output = {sizes[0], sizes[2]};
+    LibraryCall call;
+    call.op = LibraryOp::MatMul;
+    call.inputShape = affine(lhs);
+    call.weightShape = affine(rhs);
+    call.outputShape = affine(output);
+    expectSumsLikeSeparateAdds(call, lhs, rhs, output, 1);
+  }
+}
+
 TEST(LibraryTest, EmptyContractionGivesBiasAndAddend) {
   LibraryCall call;
   call.op = LibraryOp::MatMul;

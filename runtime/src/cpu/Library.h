@@ -34,7 +34,7 @@ class Library {
 public:
   Library();
 
-  /// Prepares `call` for `rows` of the output's leading dimension at `batch`
+  /// Prepares `call` without its addend for `rows` of the output's leading dimension at `batch`
   /// (all of them: rows < 0). `constantWeights` are the bytes of the second
   /// operand if they never change (they are then packed once), else null.
   /// Errors: `Rejected` if the library can't compute this call, `Resources`.
