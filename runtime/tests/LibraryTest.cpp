@@ -548,6 +548,38 @@ TEST_P(ConvTest, SumsLikeSeparateAdds) {
   expectSumsLikeSeparateAdds(call, test.input, test.weight, output, 1);
 }
 
+TEST_P(ConvTest, ImagesAndThreadsDoNotChangeBits) {
+  // Three images together on two threads and each alone on one: a call is cut
+  // into rows and batches vary, so neither may change a bit.
+  ConvCase test = std::get<0>(GetParam());
+  if (std::get<2>(GetParam()) != 0)
+    GTEST_SKIP() << "one extra is enough";
+  bool channelsLast = std::get<1>(GetParam());
+  test.input[0] = 3;
+  LibraryCall call = convCall(test, channelsLast);
+  Shape output = {3, test.weight[0]};
+  for (size_t i = 0; i < test.strides.size(); ++i)
+    output.push_back((test.input[2 + i] + test.padLow[i] + test.padHigh[i] -
+                      (test.weight[2 + i] - 1) * test.dilations[i] - 1) /
+                         test.strides[i] +
+                     1);
+  call.outputShape = affine(output);
+  auto x = normals(test.input, 1), w = normals(test.weight, 2);
+  auto bias = normals({output[1]}, 3);
+  auto together = runCall(call, x, w, bias, {}, Weights::Constant, 2);
+  call.inputShape[0].base = call.outputShape[0].base = 1;
+  size_t in = x.size() / 3, out = together.size() / 3;
+  std::vector<float> alone;
+  for (size_t n = 0; n < 3; ++n) {
+    auto image = runCall(
+        call, {x.begin() + long(n * in), x.begin() + long((n + 1) * in)}, w,
+        bias, {}, Weights::Constant, 1);
+    alone.insert(alone.end(), image.begin(), image.end());
+  }
+  ASSERT_EQ(alone.size(), 3 * out);
+  EXPECT_EQ(alone, together);
+}
+
 TEST(LibraryTest, MatMulSumsLikeSeparateAdds) {
   for (Shape sizes : {Shape{64, 96, 128}, Shape{1, 500, 10}, Shape{7, 33, 5}}) {
     Shape lhs = {sizes[0], sizes[1]}, rhs = {sizes[1], sizes[2]};
