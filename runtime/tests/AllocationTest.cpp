@@ -71,7 +71,8 @@ fusion_rt_code exercise(const std::string &path, const char *backend) {
     const void *inputs[] = {x};
     void *outputs[] = {y};
     size_t sizes[] = {size_t(batch) * 576};
-    error = fusion_rt_session_run(session, batch, inputs, sizes, outputs, sizes);
+    error =
+        fusion_rt_session_run(session, batch, inputs, sizes, outputs, sizes);
   }
   fusion_rt_code code = fusion_rt_error_code(error);
   fusion_rt_error_destroy(error);

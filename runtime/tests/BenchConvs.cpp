@@ -35,15 +35,16 @@ int main(int argc, char **argv) {
     conv.dilations = {1, 1};
     conv.padLow = {p[0], p[1]};
     conv.padHigh = {p[2], p[3]};
-    ByteRange weights =
-        builder.constant(std::vector<float>(size_t(o * c / groups * kh * kw), 0.01f));
+    ByteRange weights = builder.constant(
+        std::vector<float>(size_t(o * c / groups * kh * kw), 0.01f));
     ByteRange bias = builder.constant(std::vector<float>(size_t(o), 0.5f));
     ByteRange input = x, output = t;
     input.size = uint64_t(c * h * w) * 4;
     output.size = uint64_t(o * oh * ow) * 4;
     char name[128];
-    std::snprintf(name, sizeof(name), "%ldx%ldx%ld_to_%ld_k%ldx%ld_g%ld_s%ld%ld",
-                  c, h, w, o, kh, kw, groups, sh, sw);
+    std::snprintf(name, sizeof(name),
+                  "%ldx%ldx%ld_to_%ld_k%ldx%ld_g%ld_s%ld%ld", c, h, w, o, kh,
+                  kw, groups, sh, sw);
     builder.call(conv, {input, weights, bias}, output).name = name;
   }
   ByteRange start = t;

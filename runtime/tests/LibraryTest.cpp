@@ -249,9 +249,9 @@ TEST_P(ConvTest, EqualsNaiveLoops) {
   });
   std::vector<float> expected(sums.size());
   finish(sums, output, 1, extra.bias, extra.addend, expected);
-  EXPECT_EQ(runCall(call, input, weights, extra.bias, extra.addend,
-                    extra.where),
-            expected);
+  EXPECT_EQ(
+      runCall(call, input, weights, extra.bias, extra.addend, extra.where),
+      expected);
 }
 
 TEST_P(ConvTest, TransposedEqualsNaiveLoops) {
@@ -301,36 +301,107 @@ TEST_P(ConvTest, TransposedEqualsNaiveLoops) {
   });
   std::vector<float> expected(sums.size());
   finish(sums, output, 1, extra.bias, extra.addend, expected);
-  EXPECT_EQ(runCall(call, input, weights, extra.bias, extra.addend,
-                    extra.where),
-            expected);
+  EXPECT_EQ(
+      runCall(call, input, weights, extra.bias, extra.addend, extra.where),
+      expected);
 }
 
 const ConvCase convCases[] = {
-    {"pointwise", {2, 16, 5, 7}, {24, 16, 1, 1}, 1, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {"pointwise",
+     {2, 16, 5, 7},
+     {24, 16, 1, 1},
+     1,
+     {1, 1},
+     {1, 1},
+     {0, 0},
+     {0, 0}},
     {"window3", {1, 3, 9, 8}, {20, 3, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-    {"strided", {2, 8, 11, 10}, {16, 8, 3, 3}, 1, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
-    {"asymmetric", {1, 5, 8, 9}, {7, 5, 3, 2}, 1, {2, 1}, {1, 1}, {0, 1}, {2, 0}},
-    {"dilated", {1, 4, 12, 13}, {6, 4, 3, 3}, 1, {1, 2}, {2, 3}, {2, 1}, {1, 2}},
+    {"strided",
+     {2, 8, 11, 10},
+     {16, 8, 3, 3},
+     1,
+     {2, 2},
+     {1, 1},
+     {1, 1},
+     {1, 1}},
+    {"asymmetric",
+     {1, 5, 8, 9},
+     {7, 5, 3, 2},
+     1,
+     {2, 1},
+     {1, 1},
+     {0, 1},
+     {2, 0}},
+    {"dilated",
+     {1, 4, 12, 13},
+     {6, 4, 3, 3},
+     1,
+     {1, 2},
+     {2, 3},
+     {2, 1},
+     {1, 2}},
     {"grouped", {2, 6, 7, 7}, {9, 2, 3, 3}, 3, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-    {"depthwise", {2, 32, 8, 8}, {32, 1, 3, 3}, 32, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-    {"depthwise_odd", {1, 19, 9, 7}, {19, 1, 5, 5}, 19, {2, 1}, {1, 1}, {2, 2}, {2, 2}},
-    {"depth_multiplier", {1, 4, 6, 6}, {8, 1, 3, 3}, 4, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {"depthwise",
+     {2, 32, 8, 8},
+     {32, 1, 3, 3},
+     32,
+     {1, 1},
+     {1, 1},
+     {1, 1},
+     {1, 1}},
+    {"depthwise_odd",
+     {1, 19, 9, 7},
+     {19, 1, 5, 5},
+     19,
+     {2, 1},
+     {1, 1},
+     {2, 2},
+     {2, 2}},
+    {"depth_multiplier",
+     {1, 4, 6, 6},
+     {8, 1, 3, 3},
+     4,
+     {1, 1},
+     {1, 1},
+     {1, 1},
+     {1, 1}},
     {"one_dimension", {2, 6, 17}, {10, 6, 5}, 1, {2}, {1}, {2}, {1}},
-    {"three_dimensions", {1, 4, 5, 6, 7}, {8, 4, 3, 2, 3}, 1, {1, 2, 1}, {1, 1, 2}, {1, 0, 1}, {1, 1, 2}},
-    {"one_by_one_map", {3, 64, 1, 1}, {10, 64, 1, 1}, 1, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
-    {"one_channel", {1, 1, 6, 6}, {1, 1, 3, 3}, 1, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {"three_dimensions",
+     {1, 4, 5, 6, 7},
+     {8, 4, 3, 2, 3},
+     1,
+     {1, 2, 1},
+     {1, 1, 2},
+     {1, 0, 1},
+     {1, 1, 2}},
+    {"one_by_one_map",
+     {3, 64, 1, 1},
+     {10, 64, 1, 1},
+     1,
+     {1, 1},
+     {1, 1},
+     {0, 0},
+     {0, 0}},
+    {"one_channel",
+     {1, 1, 6, 6},
+     {1, 1, 3, 3},
+     1,
+     {1, 1},
+     {1, 1},
+     {0, 0},
+     {0, 0}},
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, ConvTest,
-    testing::Combine(testing::ValuesIn(convCases), testing::Bool(),
-                     testing::Range(0, 4)),
-    [](const auto &info) {
-      return std::string(std::get<0>(info.param).name) +
-             (std::get<1>(info.param) ? "_last_" : "_first_") +
-             extrasNames[std::get<2>(info.param)];
-    });
+INSTANTIATE_TEST_SUITE_P(Shapes, ConvTest,
+                         testing::Combine(testing::ValuesIn(convCases),
+                                          testing::Bool(),
+                                          testing::Range(0, 4)),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param).name) +
+                                  (std::get<1>(info.param) ? "_last_"
+                                                           : "_first_") +
+                                  extrasNames[std::get<2>(info.param)];
+                         });
 
 struct MatMulCase {
   const char *name;
@@ -369,8 +440,7 @@ TEST_P(MatMulTest, EqualsNaiveLoops) {
                      bool transpose) {
     Shape at(shape.size());
     for (size_t i = 2; i < shape.size(); ++i)
-      at[shape.size() - 1 - i] =
-          dim(shape, i) == 1 ? 0 : index[rank - 1 - i];
+      at[shape.size() - 1 - i] = dim(shape, i) == 1 ? 0 : index[rank - 1 - i];
     at[shape.size() - 2] = transpose ? column : row;
     at[shape.size() - 1] = transpose ? row : column;
     return double(data[size_t(flat(shape, at))]);
@@ -416,13 +486,13 @@ const MatMulCase matMulCases[] = {
     {"broadcast_both", {2, 1, 4, 6}, {1, 3, 6, 5}, false, false},
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, MatMulTest,
-    testing::Combine(testing::ValuesIn(matMulCases), testing::Range(0, 4)),
-    [](const auto &info) {
-      return std::string(std::get<0>(info.param).name) + "_" +
-             extrasNames[std::get<1>(info.param)];
-    });
+INSTANTIATE_TEST_SUITE_P(Shapes, MatMulTest,
+                         testing::Combine(testing::ValuesIn(matMulCases),
+                                          testing::Range(0, 4)),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param).name) +
+                                  "_" + extrasNames[std::get<1>(info.param)];
+                         });
 
 struct PoolCase {
   const char *name;
@@ -487,18 +557,24 @@ const PoolCase poolCases[] = {
     {"odd_channels", {1, 5, 7, 8}, {2, 3}, {1, 2}, {1, 0}, {0, 2}},
     {"global", {2, 7, 4, 4}, {4, 4}, {1, 1}, {0, 0}, {0, 0}},
     {"one_dimension", {2, 3, 11}, {4}, {3}, {2}, {1}},
-    {"three_dimensions", {1, 4, 5, 6, 7}, {2, 3, 2}, {1, 2, 2}, {1, 1, 0}, {0, 1, 1}},
+    {"three_dimensions",
+     {1, 4, 5, 6, 7},
+     {2, 3, 2},
+     {1, 2, 2},
+     {1, 1, 0},
+     {0, 1, 1}},
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, AvgPoolTest,
-    testing::Combine(testing::ValuesIn(poolCases), testing::Bool(),
-                     testing::Bool()),
-    [](const auto &info) {
-      return std::string(std::get<0>(info.param).name) +
-             (std::get<1>(info.param) ? "_last" : "_first") +
-             (std::get<2>(info.param) ? "_include" : "_exclude");
-    });
+INSTANTIATE_TEST_SUITE_P(Shapes, AvgPoolTest,
+                         testing::Combine(testing::ValuesIn(poolCases),
+                                          testing::Bool(), testing::Bool()),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param).name) +
+                                  (std::get<1>(info.param) ? "_last"
+                                                           : "_first") +
+                                  (std::get<2>(info.param) ? "_include"
+                                                           : "_exclude");
+                         });
 
 std::vector<float> normals(const Shape &shape, unsigned seed) {
   std::mt19937 random(seed);

@@ -376,9 +376,10 @@ TEST(Trust, SignatureCoversTheWholeFile) {
   auto loaded = load(reluModule(), "signed.fsn");
   std::string make = "openssl genpkey -algorithm ed25519 -out " + key +
                      " 2>/dev/null && openssl pkey -in " + key +
-                     " -pubout -out " + key + ".pub && openssl pkeyutl -sign "
-                     "-rawin -inkey " + key + " -in " + path + " -out " + path +
-                     ".sig";
+                     " -pubout -out " + key +
+                     ".pub && openssl pkeyutl -sign "
+                     "-rawin -inkey " +
+                     key + " -in " + path + " -out " + path + ".sig";
   if (std::system("openssl version > /dev/null 2>&1") != 0)
     GTEST_SKIP() << "no openssl command to make a key with";
   ASSERT_EQ(std::system(make.c_str()), 0);

@@ -186,10 +186,9 @@ Status ModuleVerifier::verifyPorts() {
       names.push_back(port.tensor.name);
     std::sort(names.begin(), names.end());
     auto twice = std::adjacent_find(names.begin(), names.end());
-    return twice == names.end()
-               ? Status()
-               : bad(std::string(what) + " '" + escape(*twice) +
-                     "' appears twice");
+    return twice == names.end() ? Status()
+                                : bad(std::string(what) + " '" +
+                                      escape(*twice) + "' appears twice");
   };
   FUSION_RT_TRY(unique(program.inputs, "input"));
   FUSION_RT_TRY(unique(program.outputs, "output"));

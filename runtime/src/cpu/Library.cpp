@@ -1,8 +1,8 @@
 //===- Library.cpp - Contractions and pools through oneDNN ----------------===//
 //
 // Activations keep the layout the module declares; constant weights take
-// whatever layout the chosen implementation likes best. No post-ops: oneDNN adds
-// a sum before the bias or even before the products, depending on the
+// whatever layout the chosen implementation likes best. No post-ops: oneDNN
+// adds a sum before the bias or even before the products, depending on the
 // implementation it chose, so the executor adds the addend itself afterwards.
 //
 //===----------------------------------------------------------------------===//

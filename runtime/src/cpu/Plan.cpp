@@ -49,13 +49,11 @@ static void addInPlace(void *const *buffers, int64_t, int64_t begin,
 void Plan::fill(const Step &step) {
   const LibraryCall &call = program->commands[step.command].call;
   float *output = static_cast<float *>(slots[step.slot]);
-  const float *bias = call.hasBias
-                          ? static_cast<float *>(slots[step.slot + 1])
-                          : nullptr;
+  const float *bias =
+      call.hasBias ? static_cast<float *>(slots[step.slot + 1]) : nullptr;
   const float *addend =
-      call.hasAddend
-          ? static_cast<float *>(slots[step.slot + 1 + call.hasBias])
-          : nullptr;
+      call.hasAddend ? static_cast<float *>(slots[step.slot + 1 + call.hasBias])
+                     : nullptr;
   uint64_t count = *elementCount(call.outputShape, batch);
   // The bias runs along the columns of a matmul and the channels of a conv.
   bool isMatMul = call.op == LibraryOp::MatMul;

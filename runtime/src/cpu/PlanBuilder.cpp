@@ -157,9 +157,10 @@ double PlanBuilder::multiplyAdds(const LibraryCall &call, int64_t rows) const {
            product(call.weightShape, 1);
   }
   case LibraryOp::MatMul:
-    return outputs * double(*evaluate(call.inputShape[call.inputShape.size() -
-                                                      1 - call.transposeLhs],
-                                      batch));
+    return outputs *
+           double(*evaluate(
+               call.inputShape[call.inputShape.size() - 1 - call.transposeLhs],
+               batch));
   case LibraryOp::AvgPool:
     for (int64_t size : call.window)
       outputs *= double(size);
@@ -232,9 +233,8 @@ Status PlanBuilder::addPrimitive(const Command &command, int64_t from,
     bindMemory(owned.bias, operands[2].range);
   bindMemory(owned.output, output, outputOffset);
   if (owned.scratchpad)
-    plan->scratchpadBytes =
-        std::max<uint64_t>(plan->scratchpadBytes,
-                           owned.scratchpad.get_desc().get_size());
+    plan->scratchpadBytes = std::max<uint64_t>(
+        plan->scratchpadBytes, owned.scratchpad.get_desc().get_size());
   if (owned.reorder) {
     auto list = std::make_unique<std::vector<dnnl_exec_arg_t>>();
     list->push_back({DNNL_ARG_FROM, owned.plainWeights.get()});
@@ -269,8 +269,7 @@ Status PlanBuilder::addCall(const Command &command) {
   uint64_t outputBytes = *byteCount(call.outputShape, call.dtype, batch);
   if (outputBytes == 0)
     return {};
-  int64_t units =
-      command.hasTail ? *evaluate(command.launch.units, batch) : 0;
+  int64_t units = command.hasTail ? *evaluate(command.launch.units, batch) : 0;
   // Nothing is contracted: the result is bias plus addend.
   bool isEmpty = *elementCount(call.inputShape, batch) == 0 ||
                  (call.op != LibraryOp::AvgPool &&
