@@ -230,7 +230,9 @@ static uint64_t estimateSize(const Module &module) {
   bytes += 40 * (module.program.inputs.size() + module.program.outputs.size() +
                  module.parameters.size() + module.kernels.size());
   for (const auto &[key, value] : module.provenance)
-    bytes += value.size();
+    bytes += key.size() + value.size();
+  for (const Kernel &kernel : module.kernels)
+    bytes += kernel.description.size();
   return bytes;
 }
 

@@ -10,6 +10,7 @@
 #include "Limits.h"
 #include "ModuleFile.h"
 #include "ModuleFormat.h"
+#include "Text.h"
 #include "VerifyModule.h"
 
 #include <cerrno>
@@ -221,11 +222,12 @@ Status LoadedModule::checkUnchanged() const {
     return {};
   struct stat info;
   if (fstat(descriptor, &info) != 0)
-    return Status(Code::Environment, "'" + path + "': " + std::strerror(errno));
+    return Status(Code::Environment,
+                  "'" + escape(path) + "': " + std::strerror(errno));
   if (uint64_t(info.st_size) != mappingSize ||
       info.st_mtim.tv_sec != changeSeconds ||
       info.st_mtim.tv_nsec != changeNanoseconds)
-    return Status(Code::Rejected, "'" + path +
+    return Status(Code::Rejected, "'" + escape(path) +
                                       "': the module file was changed while it "
                                       "was loaded; load it again");
   return {};
@@ -242,14 +244,15 @@ fusion::rt::loadModuleFile(const std::string &path) {
       return Status(errno == EMFILE || errno == ENFILE || errno == ENOMEM
                         ? Code::Resources
                         : Code::Environment,
-                    "can't open '" + path + "': " + std::strerror(errno) +
-                        "; check the path");
+                    "can't open '" + escape(path) +
+                        "': " + std::strerror(errno) + "; check the path");
     if (!S_ISREG(info.st_mode))
-      return Status(Code::Rejected, "'" + path + "': not a regular file");
+      return Status(Code::Rejected,
+                    "'" + escape(path) + "': not a regular file");
     if (info.st_size < int64_t(kPreambleSize))
-      return Status(Code::Rejected, "'" + path + "': too short for a module (" +
-                                        std::to_string(info.st_size) +
-                                        " bytes)");
+      return Status(Code::Rejected,
+                    "'" + escape(path) + "': too short for a module (" +
+                        std::to_string(info.st_size) + " bytes)");
     loaded->ownerId = info.st_uid;
     loaded->mode = info.st_mode & 07777;
     loaded->changeSeconds = info.st_mtim.tv_sec;
@@ -258,14 +261,14 @@ fusion::rt::loadModuleFile(const std::string &path) {
     void *mapping = mmap(nullptr, loaded->mappingSize, PROT_READ, MAP_PRIVATE,
                          loaded->descriptor, 0);
     if (mapping == MAP_FAILED)
-      return Status(Code::Resources,
-                    "can't map '" + path + "': " + std::strerror(errno));
+      return Status(Code::Resources, "can't map '" + escape(path) +
+                                         "': " + std::strerror(errno));
     loaded->mapping = mapping;
     loaded->bytes = static_cast<const uint8_t *>(mapping);
     auto view = readModule(mapping, loaded->mappingSize);
     if (!view)
       return Status(view.status().code(),
-                    "'" + path + "': " + view.status().message(),
+                    "'" + escape(path) + "': " + view.status().message(),
                     view.status().op());
     loaded->view = std::move(*view);
     FUSION_RT_TRY(loaded->checkUnchanged());

@@ -8,6 +8,7 @@
 #include "HeaderCodec.h"
 #include "ModuleFile.h"
 #include "ModuleFormat.h"
+#include "Text.h"
 #include "VerifyModule.h"
 
 #include <cerrno>
@@ -139,12 +140,12 @@ public:
     struct stat info;
     if (lstat(target.c_str(), &info) == 0) {
       if (S_ISLNK(info.st_mode))
-        return Status(Code::Usage, "'" + target +
+        return Status(Code::Usage, "'" + escape(target) +
                                        "': is a symbolic link; name the file "
                                        "itself or remove the link");
       if (!S_ISREG(info.st_mode))
-        return Status(Code::Usage,
-                      "'" + target + "': exists and is not a regular file");
+        return Status(Code::Usage, "'" + escape(target) +
+                                       "': exists and is not a regular file");
       keepMode = true;
       mode = info.st_mode & 0777;
     }
@@ -211,7 +212,7 @@ private:
     bool full = code == ENOSPC || code == EDQUOT || code == EFBIG ||
                 code == ENOMEM || code == EMFILE || code == ENFILE;
     return Status(full ? Code::Resources : Code::Usage,
-                  std::string(what) + " '" + target +
+                  std::string(what) + " '" + escape(target) +
                       "': " + std::strerror(code) +
                       (full ? "; free space or choose another place"
                             : "; check the path and its permissions"));

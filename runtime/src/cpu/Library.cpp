@@ -254,7 +254,11 @@ Expected<PreparedCall> Library::prepare(const LibraryCall &call,
     };
     argument(DNNL_ARG_SRC, result.input);
     if (call.op != LibraryOp::AvgPool) {
-      if (constantWeights) {
+      if (constantWeights && weights == spec.plainWeights) {
+        // Nothing to pack: the library reads the constants where they are.
+        result.weights =
+            memory(weights, cpu, const_cast<void *>(constantWeights));
+      } else if (constantWeights) {
         result.weights =
             packWeights(spec.plainWeights, weights, constantWeights);
       } else if (weights == spec.plainWeights) {
