@@ -186,8 +186,7 @@ Status ScheduleVerifier::read(IntervalMap &map, uint32_t segment,
     if (numbered && interval.allocation != range.allocation)
       return bad("S4: reads allocation " + std::to_string(range.allocation) +
                  " at byte " + std::to_string(std::max(it->first, reached)) +
-                 " of segment " + std::to_string(segment) +
-                 ", which command " +
+                 " of segment " + std::to_string(segment) + ", which command " +
                  std::to_string(interval.writer.command) +
                  " wrote for allocation " +
                  std::to_string(interval.allocation));
