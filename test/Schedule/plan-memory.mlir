@@ -68,8 +68,8 @@ module {
 // CHECK:       fusion.launch @kernels::@k
 // CHECK-SAME:  write, <@arena, 0, 16>>
 // CHECK:       fusion.launch @kernels::@k
-// CHECK-SAME:  read, <@arena, 0, 16>>
-// CHECK-SAME:  write, <@arena, 0, 16>>
+// CHECK-SAME:  read_write, <@arena, 0, 16>>
+// CHECK-SAME:  read_write, <@arena, 0, 16>>
 // CHECK:       fusion.launch @kernels::@k
 module {
   module @kernels {
