@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/FusionLegality.h"
 #include "IterationSpace.h"
+#include "fusion/Analysis/LibraryRules.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -28,15 +29,19 @@ OpFamily fusion::getOpFamily(Operation *op) {
   return llvm::TypeSwitch<Operation *, OpFamily>(op)
       .Case<ConstantOp, GetParameterOp>([](auto) { return OpFamily::Source; })
       .Case<ReshapeOp>([](auto) { return OpFamily::View; })
-      .Case<BroadcastOp, TransposeOp, SliceOp, ReverseOp, ConcatOp, PadOp, GatherOp, GatherNdOp, IotaOp, UpdateSliceOp,
-            RngUniformOp>([](auto) { return OpFamily::Injective; })
+      .Case<BroadcastOp, TransposeOp, SliceOp, ReverseOp, ConcatOp, PadOp,
+            GatherOp, GatherNdOp, IotaOp, UpdateSliceOp, RngUniformOp>(
+          [](auto) { return OpFamily::Injective; })
       .Case<ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp>(
-          [](auto op) { return getReducedRange(op) ? OpFamily::Reduction : OpFamily::Opaque; })
-      .Case<ConvOp, ConvTransposeOp, MatmulOp>([](auto) { return OpFamily::Contraction; })
+          [](auto op) {
+            return getReducedRange(op) ? OpFamily::Reduction : OpFamily::Opaque;
+          })
+      .Case<ConvOp, ConvTransposeOp, MatmulOp>(
+          [](auto) { return OpFamily::Contraction; })
       .Case<MaxPoolOp, AvgPoolOp>([](auto) { return OpFamily::Window; })
       .Case<ScatterOp>([](auto) { return OpFamily::Scatter; })
-      .Case<ArgMaxOp, ArgMinOp, BatchNormOp, BatchNormTrainingOp, AttentionOp, RopeOp>(
-          [](auto) { return OpFamily::Opaque; })
+      .Case<ArgMaxOp, ArgMinOp, BatchNormOp, BatchNormTrainingOp, AttentionOp,
+            RopeOp>([](auto) { return OpFamily::Opaque; })
       .Default([](auto) { return OpFamily::Outside; });
 }
 
@@ -48,19 +53,26 @@ bool fusion::isCheapToClone(Operation *op) {
   if (isa<BroadcastOp, IotaOp>(op))
     return true;
   auto cast = dyn_cast<CastOp>(op);
-  return cast && getElementBytes(cast.getInput().getType().getElementType()) <=
-                     getElementBytes(cast.getResult().getType().getElementType());
+  return cast &&
+         getElementBytes(cast.getInput().getType().getElementType()) <=
+             getElementBytes(cast.getResult().getType().getElementType());
 }
 
 int64_t fusion::getOpWeight(Operation *op) {
-  return isa<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp, IotaOp, ConstantOp>(op) ? 0 : 1;
+  return isa<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp,
+             IotaOp, ConstantOp>(op)
+             ? 0
+             : 1;
 }
 
-std::optional<std::pair<int64_t, int64_t>> fusion::getReducedRange(Operation *reduction) {
-  int64_t rank = cast<RankedTensorType>(reduction->getOperand(0).getType()).getRank();
+std::optional<std::pair<int64_t, int64_t>>
+fusion::getReducedRange(Operation *reduction) {
+  int64_t rank =
+      cast<RankedTensorType>(reduction->getOperand(0).getType()).getRank();
   if (auto reduce = dyn_cast<ReduceOp>(reduction)) {
     ArrayRef<int64_t> dims = reduce.getDims();
-    if (dims.empty() || dims.back() - dims.front() + 1 != static_cast<int64_t>(dims.size()))
+    if (dims.empty() ||
+        dims.back() - dims.front() + 1 != static_cast<int64_t>(dims.size()))
       return std::nullopt;
     return std::pair(dims.front(), dims.back() + 1);
   }
@@ -82,78 +94,35 @@ bool fusion::isSplatConstant(Value value) {
   return matchPattern(value, m_Constant(&attr)) && attr.isSplat();
 }
 
-/// Whether the op is one that code generation hands to a library.
+/// Whether code generation hands the op to a library.
 static bool isServedByLibrary(Operation *anchor) {
-  auto type = cast<RankedTensorType>(anchor->getResult(0).getType());
-  return !isa<MaxPoolOp>(anchor) && type.getElementType().isF32();
+  return findLibraryRule(anchor) != nullptr;
 }
 
 //===----------------------------------------------------------------------===//
 // Shapes with a batch
 //===----------------------------------------------------------------------===//
 
-FusionLegality::FusionLegality(Operation *func, GroupLimits limits) : limits(limits) {
-  if (auto batch = func->getAttrOfType<ArrayAttr>(FusionDialect::kBatchAttr))
-    if (!batch.empty())
-      if (auto last = dyn_cast<IntegerAttr>(batch.getValue().back()))
-        maxBatch = last.getInt();
+/// The largest batch that `func` may be called with.
+static int64_t getMaxBatch(Operation *func) {
+  auto batch = func->getAttrOfType<ArrayAttr>(FusionDialect::kBatchAttr);
+  if (!batch || batch.empty())
+    return 1;
+  auto last = dyn_cast<IntegerAttr>(batch.getValue().back());
+  return last ? last.getInt() : 1;
 }
 
-/// The value outside groups that `value` is: a block argument of a group is its
-/// operand, a result of a group what the group yields.
-static Value lookThroughGroups(Value value) {
-  while (true) {
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
-      auto group = dyn_cast_or_null<GroupOp>(argument.getOwner()->getParentOp());
-      if (!group)
-        return value;
-      value = group.getInputs()[argument.getArgNumber()];
-    } else if (auto group = value.getDefiningOp<GroupOp>()) {
-      value = group.getYield().getValues()[cast<OpResult>(value).getResultNumber()];
-    } else {
-      return value;
-    }
-  }
-}
-
-FusionLegality::Shape FusionLegality::getShape(Value value) const {
-  auto type = cast<RankedTensorType>(value.getType());
-  if (type.hasStaticShape())
-    return llvm::map_to_vector<4>(type.getShape(), [](int64_t size) { return BatchExtent{0, size}; });
-  // Elementwise ops hand their operands' shape on: only what starts a chain is
-  // asked for its extents.
-  SmallVector<Value> chain;
-  Shape shape;
-  while (true) {
-    value = lookThroughGroups(value);
-    auto it = shapes.find(value);
-    if (it != shapes.end()) {
-      shape = it->second;
-      break;
-    }
-    chain.push_back(value);
-    if (auto op = value.getDefiningOp<ElementwiseOpInterface>()) {
-      value = op->getOperand(0);
-      continue;
-    }
-    for (auto [dim, size] : llvm::enumerate(type.getShape())) {
-      if (!ShapedType::isDynamic(size)) {
-        shape.push_back({0, size});
-        continue;
-      }
-      std::optional<BatchExtent> extent = getBatchExtent(value, dim);
-      // An extent that nothing tells equals no other.
-      shape.push_back(extent ? *extent : BatchExtent{-1, --numUnknown});
-    }
-    break;
-  }
-  for (Value link : chain)
-    shapes[link] = shape;
-  return shape;
+FailureOr<FusionLegality> FusionLegality::create(Operation *func,
+                                                 GroupLimits limits) {
+  FailureOr<BatchExtents> extents = BatchExtents::analyze(func);
+  if (failed(extents))
+    return failure();
+  return FusionLegality(std::move(*extents), limits, getMaxBatch(func));
 }
 
 bool FusionLegality::haveSameShape(Value a, Value b) const {
-  auto typeA = cast<RankedTensorType>(a.getType()), typeB = cast<RankedTensorType>(b.getType());
+  auto typeA = cast<RankedTensorType>(a.getType()),
+       typeB = cast<RankedTensorType>(b.getType());
   if (typeA.getShape() != typeB.getShape())
     return false;
   return a == b || typeA.hasStaticShape() || getShape(a) == getShape(b);
@@ -161,18 +130,19 @@ bool FusionLegality::haveSameShape(Value a, Value b) const {
 
 int64_t FusionLegality::getNumElements(Value value) const {
   int64_t count = 1;
-  for (BatchExtent extent : getShape(value)) {
-    int64_t size = extent.scale < 0 ? 1 : extent.scale * maxBatch + extent.base;
-    if (llvm::MulOverflow(count, size, count))
+  for (Extent extent : getShape(value))
+    if (llvm::MulOverflow(count, extent.at(maxBatch), count))
       return std::numeric_limits<int64_t>::max();
-  }
   return count;
 }
 
 int64_t FusionLegality::getByteSize(Value value) const {
   int64_t bytes;
-  int64_t width = getElementBytes(cast<RankedTensorType>(value.getType()).getElementType());
-  return llvm::MulOverflow(getNumElements(value), width, bytes) ? std::numeric_limits<int64_t>::max() : bytes;
+  int64_t width =
+      getElementBytes(cast<RankedTensorType>(value.getType()).getElementType());
+  return llvm::MulOverflow(getNumElements(value), width, bytes)
+             ? std::numeric_limits<int64_t>::max()
+             : bytes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,7 +150,8 @@ int64_t FusionLegality::getByteSize(Value value) const {
 //===----------------------------------------------------------------------===//
 
 /// A contraction or pool and the elementwise ops on its output.
-static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor, const FusionLegality &legality) {
+static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor,
+                                  const FusionLegality &legality) {
   for (Value operand : anchor->getOperands())
     if (Operation *producer = members.getProducer(operand))
       return GroupVerdict::refuse(FusionRule::AnchorOperand, producer);
@@ -206,9 +177,10 @@ static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor, c
   }
   if (library && !writable)
     return GroupVerdict::refuse(FusionRule::LibraryResult, anchor);
-  GroupKind kind = library                                        ? GroupKind::Library
-                   : getOpFamily(anchor) == OpFamily::Contraction ? GroupKind::Contraction
-                                                                  : GroupKind::Window;
+  GroupKind kind = library ? GroupKind::Library
+                   : getOpFamily(anchor) == OpFamily::Contraction
+                       ? GroupKind::Contraction
+                       : GroupKind::Window;
   return GroupVerdict::accept(FusionRule::FuseEpilogue, kind);
 }
 
@@ -220,8 +192,9 @@ static Value lookThroughViews(Value value) {
 }
 
 /// A scatter and the elementwise ops that give its updates.
-static GroupVerdict checkScatter(const MemberSet &members, ScatterOp scatter, const FusionLegality &legality) {
-  for (Value operand : {scatter.getInput(), static_cast<Value>(scatter.getIndices())})
+static GroupVerdict checkScatter(const MemberSet &members, ScatterOp scatter,
+                                 const FusionLegality &legality) {
+  for (Value operand : scatter->getOperands().take_front(2))
     if (Operation *producer = members.getProducer(operand))
       return GroupVerdict::refuse(FusionRule::AnchorOperand, producer);
   Value base = lookThroughViews(scatter.getInput());
@@ -233,13 +206,15 @@ static GroupVerdict checkScatter(const MemberSet &members, ScatterOp scatter, co
       return GroupVerdict::refuse(FusionRule::ScatterOp, op);
     for (Value operand : op->getOperands()) {
       Operation *producer = members.getProducer(operand);
-      if (producer && (isa<BroadcastOp>(op) || producer == scatter.getOperation()))
+      if (producer &&
+          (isa<BroadcastOp>(op) || producer == scatter.getOperation()))
         return GroupVerdict::refuse(FusionRule::ScatterOp, op);
       if (!producer && lookThroughViews(operand) == base)
         return GroupVerdict::refuse(FusionRule::InPlaceHazard, op);
     }
   }
-  return GroupVerdict::accept(FusionRule::FuseScatterUpdates, GroupKind::Scatter);
+  return GroupVerdict::accept(FusionRule::FuseScatterUpdates,
+                              GroupKind::Scatter);
 }
 
 /// The kind of a group of one op.
@@ -250,7 +225,8 @@ static GroupKind getSoloKind(Operation *op) {
   case OpFamily::View:
     return GroupKind::Loop;
   case OpFamily::Reduction:
-    return getReducedRange(op)->second == cast<RankedTensorType>(op->getOperand(0).getType()).getRank()
+    return getReducedRange(op)->second ==
+                   cast<RankedTensorType>(op->getOperand(0).getType()).getRank()
                ? GroupKind::RowReduce
                : GroupKind::ColumnReduce;
   case OpFamily::Contraction:
@@ -268,7 +244,9 @@ static GroupKind getSoloKind(Operation *op) {
 // The check
 //===----------------------------------------------------------------------===//
 
-MemberSet::MemberSet(ArrayRef<Operation *> members, llvm::function_ref<bool(Operation *)> escapes) : escapes(escapes) {
+MemberSet::MemberSet(ArrayRef<Operation *> members,
+                     llvm::function_ref<bool(Operation *)> escapes)
+    : escapes(escapes) {
   for (Operation *op : members) {
     if (getOpFamily(op) == OpFamily::Source)
       continue;
@@ -280,11 +258,14 @@ MemberSet::MemberSet(ArrayRef<Operation *> members, llvm::function_ref<bool(Oper
   }
 }
 
-/// Refuses a set that is too large, by the limit with the smallest cost to check.
-static std::optional<GroupVerdict> checkLimits(const MemberSet &members, const GroupLimits &limits) {
+/// Refuses a set that is too large, by the limit with the smallest cost to
+/// check.
+static std::optional<GroupVerdict> checkLimits(const MemberSet &members,
+                                               const GroupLimits &limits) {
   int64_t numOps = members.ops.size();
   if (numOps > limits.maxGroupOps)
-    return GroupVerdict::refuse(FusionRule::MaxGroupOps, nullptr, numOps, limits.maxGroupOps);
+    return GroupVerdict::refuse(FusionRule::MaxGroupOps, nullptr, numOps,
+                                limits.maxGroupOps);
   SmallVector<int64_t> path(numOps);
   int64_t longest = 0, numOutputs = 0;
   llvm::SmallPtrSet<Value, 16> inputs;
@@ -300,15 +281,18 @@ static std::optional<GroupVerdict> checkLimits(const MemberSet &members, const G
     numOutputs += members.escapes(op);
   }
   if (longest > limits.maxOps)
-    return GroupVerdict::refuse(FusionRule::MaxOps, nullptr, longest, limits.maxOps);
+    return GroupVerdict::refuse(FusionRule::MaxOps, nullptr, longest,
+                                limits.maxOps);
   int64_t numValues = inputs.size() + numOutputs;
   if (numValues > limits.maxInputs)
-    return GroupVerdict::refuse(FusionRule::MaxInputs, nullptr, numValues, limits.maxInputs);
+    return GroupVerdict::refuse(FusionRule::MaxInputs, nullptr, numValues,
+                                limits.maxInputs);
   return std::nullopt;
 }
 
 /// The checks that decide the kind of a set of two ops or more.
-static GroupVerdict checkKind(const MemberSet &members, const FusionLegality &legality) {
+static GroupVerdict checkKind(const MemberSet &members,
+                              const FusionLegality &legality) {
   Operation *anchor = nullptr;
   Operation *reduction = nullptr;
   for (Operation *op : members.ops) {
@@ -338,14 +322,19 @@ static GroupVerdict checkKind(const MemberSet &members, const FusionLegality &le
       return checkScatter(members, scatter, legality);
     return checkEpilogue(members, anchor, legality);
   }
-  return reduction ? checkReductionSpace(members, reduction, legality) : checkLoopSpace(members, legality);
+  return reduction ? checkReductionSpace(members, reduction, legality)
+                   : checkLoopSpace(members, legality);
 }
 
-GroupVerdict FusionLegality::check(ArrayRef<Operation *> ops, llvm::function_ref<bool(Operation *)> escapes) const {
+GroupVerdict
+FusionLegality::check(ArrayRef<Operation *> ops,
+                      llvm::function_ref<bool(Operation *)> escapes) const {
   MemberSet members(ops, escapes);
   if (members.ops.size() <= 1)
     return GroupVerdict::accept(FusionRule::FuseLoop,
-                                members.ops.empty() ? GroupKind::Loop : getSoloKind(members.ops.front()));
+                                members.ops.empty()
+                                    ? GroupKind::Loop
+                                    : getSoloKind(members.ops.front()));
   if (std::optional<GroupVerdict> refusal = checkLimits(members, limits))
     return *refusal;
   return checkKind(members, *this);
@@ -361,6 +350,7 @@ GroupVerdict FusionLegality::check(GroupOp group) const {
     ops.push_back(&op);
   MemberSet members(ops, escapes);
   if (members.ops.size() == 1)
-    return GroupVerdict::accept(FusionRule::FuseLoop, getSoloKind(members.ops.front()));
+    return GroupVerdict::accept(FusionRule::FuseLoop,
+                                getSoloKind(members.ops.front()));
   return checkKind(members, *this);
 }

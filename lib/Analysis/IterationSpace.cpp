@@ -33,22 +33,26 @@ struct IndexMap {
 
 /// Whether evaluating the op again is free of arithmetic.
 static bool isRepeatable(Operation *op) {
-  return isa<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp, IotaOp>(op);
+  return isa<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp,
+             IotaOp>(op);
 }
 
 /// Evaluations of operand `operand` of a moving op whose result is evaluated
 /// `evaluations` times.
-static int64_t getOperandEvaluations(OpOperand &operand, int64_t evaluations, const FusionLegality &legality) {
+static int64_t getOperandEvaluations(OpOperand &operand, int64_t evaluations,
+                                     const FusionLegality &legality) {
   // These read each operand only where it lands in the result.
   Operation *op = operand.getOwner();
-  bool piecewise = isa<ConcatOp>(op) || (isa<PadOp>(op) && operand.getOperandNumber() == 0) ||
+  bool piecewise = isa<ConcatOp>(op) ||
+                   (isa<PadOp>(op) && operand.getOperandNumber() == 0) ||
                    (isa<UpdateSliceOp>(op) && operand.getOperandNumber() == 1);
   if (piecewise && evaluations <= legality.getNumElements(op->getResult(0)))
     return std::min(evaluations, legality.getNumElements(operand.get()));
   return evaluations;
 }
 
-GroupVerdict fusion::checkLoopSpace(const MemberSet &members, const FusionLegality &legality) {
+GroupVerdict fusion::checkLoopSpace(const MemberSet &members,
+                                    const FusionLegality &legality) {
   // One iteration space: that of the values read outside.
   Operation *root = nullptr;
   for (Operation *op : members.ops) {
@@ -70,13 +74,17 @@ GroupVerdict fusion::checkLoopSpace(const MemberSet &members, const FusionLegali
     if (members.escapes(op))
       own.push_back({0, spaceSize});
     llvm::sort(own, [](IndexMap a, IndexMap b) { return a.id < b.id; });
-    own.erase(llvm::unique(own, [](IndexMap a, IndexMap b) { return a.id == b.id; }), own.end());
+    own.erase(
+        llvm::unique(own, [](IndexMap a, IndexMap b) { return a.id == b.id; }),
+        own.end());
     if (!isRepeatable(op)) {
       if (own.size() > 1)
-        return GroupVerdict::refuse(FusionRule::TwoIndexMaps, op, own.size(), 1);
+        return GroupVerdict::refuse(FusionRule::TwoIndexMaps, op, own.size(),
+                                    1);
       int64_t numElements = legality.getNumElements(op->getResult(0));
       if (!own.empty() && own.front().evaluations > numElements)
-        return GroupVerdict::refuse(FusionRule::Recompute, op, own.front().evaluations, numElements);
+        return GroupVerdict::refuse(FusionRule::Recompute, op,
+                                    own.front().evaluations, numElements);
     }
     bool elementwise = isa<ElementwiseOpInterface>(op);
     for (OpOperand &operand : op->getOpOperands()) {
@@ -86,7 +94,10 @@ GroupVerdict fusion::checkLoopSpace(const MemberSet &members, const FusionLegali
       SmallVector<IndexMap, 1> &target = maps[members.index.lookup(producer)];
       for (IndexMap map : own)
         target.push_back(
-            elementwise ? map : IndexMap{numMaps++, getOperandEvaluations(operand, map.evaluations, legality)});
+            elementwise
+                ? map
+                : IndexMap{numMaps++, getOperandEvaluations(
+                                          operand, map.evaluations, legality)});
     }
   }
   return GroupVerdict::accept(FusionRule::FuseLoop, GroupKind::Loop);
@@ -103,10 +114,13 @@ enum class Space { Full, Reduced };
 
 class ReductionSpace {
 public:
-  ReductionSpace(const MemberSet &members, Operation *reduction, const FusionLegality &legality)
-      : members(members), legality(legality), full(reduction->getOperand(0)), range(*getReducedRange(reduction)),
-        isRow(range.second == static_cast<int64_t>(legality.getShape(full).size())) {
-    FusionLegality::Shape shape = legality.getShape(full);
+  ReductionSpace(const MemberSet &members, Operation *reduction,
+                 const FusionLegality &legality)
+      : members(members), legality(legality), full(reduction->getOperand(0)),
+        range(*getReducedRange(reduction)),
+        isRow(range.second ==
+              static_cast<int64_t>(legality.getShape(full).size())) {
+    SmallVector<Extent> shape = legality.getShape(full);
     llvm::append_range(kept, ArrayRef(shape).take_front(range.first));
     llvm::append_range(kept, ArrayRef(shape).drop_front(range.second));
     dropUnits(kept);
@@ -115,13 +129,17 @@ public:
   GroupVerdict check();
 
 private:
-  static bool isUnit(BatchExtent extent) { return extent == BatchExtent{0, 1}; }
-  static void dropUnits(FusionLegality::Shape &shape) { llvm::erase_if(shape, isUnit); }
+  static bool isUnit(Extent extent) { return extent == Extent{0, 1}; }
+  static void dropUnits(SmallVector<Extent> &shape) {
+    llvm::erase_if(shape, isUnit);
+  }
 
-  bool isFullShape(Value value) const { return legality.haveSameShape(value, full); }
+  bool isFullShape(Value value) const {
+    return legality.haveSameShape(value, full);
+  }
   /// Unit dimensions aside: the same elements in the same order.
   bool isReducedShape(Value value) const {
-    FusionLegality::Shape shape = legality.getShape(value);
+    SmallVector<Extent> shape = legality.getShape(value);
     dropUnits(shape);
     return shape == kept;
   }
@@ -131,7 +149,9 @@ private:
   std::optional<FusionRule> placeElementwise(Operation *op, Space &space) const;
   std::optional<FusionRule> placeBroadcast(BroadcastOp op, Space &space) const;
   std::optional<FusionRule> placeByShape(Operation *op, Space &space) const;
-  Space getSpace(Operation *op) const { return spaces[members.index.lookup(op)]; }
+  Space getSpace(Operation *op) const {
+    return spaces[members.index.lookup(op)];
+  }
 
   const MemberSet &members;
   const FusionLegality &legality;
@@ -141,16 +161,18 @@ private:
   std::pair<int64_t, int64_t> range;
   bool isRow;
   /// The sizes of the dimensions that stay, without units.
-  FusionLegality::Shape kept;
+  SmallVector<Extent> kept;
   SmallVector<Space> spaces;
 };
 
 } // namespace
 
-std::optional<FusionRule> ReductionSpace::placeReduction(Operation *op, Space &space) const {
+std::optional<FusionRule> ReductionSpace::placeReduction(Operation *op,
+                                                         Space &space) const {
   FusionRule otherSpace = isRow ? FusionRule::RowSpace : FusionRule::ColumnOp;
   Operation *producer = members.getProducer(op->getOperand(0));
-  if (*getReducedRange(op) != range || !isFullShape(op->getOperand(0)) || (producer && getSpace(producer) != Space::Full))
+  if (*getReducedRange(op) != range || !isFullShape(op->getOperand(0)) ||
+      (producer && getSpace(producer) != Space::Full))
     return otherSpace;
   // Scale and bias are read whole, whatever the row.
   for (Value operand : op->getOperands().drop_front())
@@ -160,7 +182,8 @@ std::optional<FusionRule> ReductionSpace::placeReduction(Operation *op, Space &s
   return std::nullopt;
 }
 
-std::optional<FusionRule> ReductionSpace::placeByShape(Operation *op, Space &space) const {
+std::optional<FusionRule> ReductionSpace::placeByShape(Operation *op,
+                                                       Space &space) const {
   if (isFullShape(op->getResult(0)))
     space = Space::Full;
   else if (isReducedShape(op->getResult(0)))
@@ -170,7 +193,8 @@ std::optional<FusionRule> ReductionSpace::placeByShape(Operation *op, Space &spa
   return std::nullopt;
 }
 
-std::optional<FusionRule> ReductionSpace::placeElementwise(Operation *op, Space &space) const {
+std::optional<FusionRule> ReductionSpace::placeElementwise(Operation *op,
+                                                           Space &space) const {
   std::optional<Space> common;
   for (Value operand : op->getOperands()) {
     Operation *producer = members.getProducer(operand);
@@ -188,7 +212,8 @@ std::optional<FusionRule> ReductionSpace::placeElementwise(Operation *op, Space 
   return std::nullopt;
 }
 
-std::optional<FusionRule> ReductionSpace::placeBroadcast(BroadcastOp op, Space &space) const {
+std::optional<FusionRule> ReductionSpace::placeBroadcast(BroadcastOp op,
+                                                         Space &space) const {
   Operation *producer = members.getProducer(op.getInput());
   if (!producer)
     return placeByShape(op, space);
@@ -196,7 +221,8 @@ std::optional<FusionRule> ReductionSpace::placeBroadcast(BroadcastOp op, Space &
     return FusionRule::RowSpace;
   if (isFullShape(op.getResult())) {
     // Back to the rows: each dimension that stays goes to where it came from.
-    for (auto [extent, dim] : llvm::zip(legality.getShape(op.getInput()), op.getDims()))
+    for (auto [extent, dim] :
+         llvm::zip(legality.getShape(op.getInput()), op.getDims()))
       if (!isUnit(extent) && dim >= range.first && dim < range.second)
         return FusionRule::RowSpace;
     if (!isRow)
@@ -210,7 +236,8 @@ std::optional<FusionRule> ReductionSpace::placeBroadcast(BroadcastOp op, Space &
   return std::nullopt;
 }
 
-std::optional<FusionRule> ReductionSpace::place(Operation *op, Space &space) const {
+std::optional<FusionRule> ReductionSpace::place(Operation *op,
+                                                Space &space) const {
   if (getOpFamily(op) == OpFamily::Reduction)
     return placeReduction(op, space);
   if (isa<ElementwiseOpInterface>(op))
@@ -220,7 +247,8 @@ std::optional<FusionRule> ReductionSpace::place(Operation *op, Space &space) con
   if (isa<IotaOp>(op))
     return placeByShape(op, space);
   // A view inside only adds or drops unit dimensions of the reduced shape.
-  if (isa<ReshapeOp>(op) && getSpace(members.getProducer(op->getOperand(0))) == Space::Reduced &&
+  if (isa<ReshapeOp>(op) &&
+      getSpace(members.getProducer(op->getOperand(0))) == Space::Reduced &&
       isReducedShape(op->getResult(0))) {
     space = Space::Reduced;
     return std::nullopt;
@@ -236,17 +264,22 @@ GroupVerdict ReductionSpace::check() {
       return GroupVerdict::refuse(*refusal, op);
     numReductions += getOpFamily(op) == OpFamily::Reduction;
     // Columns are accumulated over the whole prologue: only sums come out.
-    if (!isRow && (numReductions > 1 || (space == Space::Full && members.escapes(op))))
+    if (!isRow &&
+        (numReductions > 1 || (space == Space::Full && members.escapes(op))))
       return GroupVerdict::refuse(FusionRule::ColumnOp, op);
     if (members.escapes(op) && isa<BroadcastOp>(op))
-      return GroupVerdict::refuse(isRow ? FusionRule::RowOp : FusionRule::ColumnOp, op);
+      return GroupVerdict::refuse(
+          isRow ? FusionRule::RowOp : FusionRule::ColumnOp, op);
     spaces.push_back(space);
   }
-  return isRow ? GroupVerdict::accept(FusionRule::FuseRowReduce, GroupKind::RowReduce)
-               : GroupVerdict::accept(FusionRule::FuseColumnReduce, GroupKind::ColumnReduce);
+  return isRow ? GroupVerdict::accept(FusionRule::FuseRowReduce,
+                                      GroupKind::RowReduce)
+               : GroupVerdict::accept(FusionRule::FuseColumnReduce,
+                                      GroupKind::ColumnReduce);
 }
 
-GroupVerdict fusion::checkReductionSpace(const MemberSet &members, Operation *reduction,
+GroupVerdict fusion::checkReductionSpace(const MemberSet &members,
+                                         Operation *reduction,
                                          const FusionLegality &legality) {
   return ReductionSpace(members, reduction, legality).check();
 }

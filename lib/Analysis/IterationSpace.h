@@ -1,4 +1,5 @@
-//===- IterationSpace.h - Spaces that loops and reductions share -*- C++ -*-===//
+//===- IterationSpace.h - Spaces that loops and reductions share -*- C++
+//-*-===//
 //
 // The parts of the legality check that follow index maps through a set of ops.
 // Private to lib/Analysis.
@@ -11,10 +12,12 @@
 
 namespace fusion {
 
-/// A candidate set of ops, without constants and without views of values outside.
+/// A candidate set of ops, without constants and without views of values
+/// outside.
 struct MemberSet {
   /// See FusionLegality::check.
-  MemberSet(llvm::ArrayRef<mlir::Operation *> members, llvm::function_ref<bool(mlir::Operation *)> escapes);
+  MemberSet(llvm::ArrayRef<mlir::Operation *> members,
+            llvm::function_ref<bool(mlir::Operation *)> escapes);
 
   /// The member that computes `value`, or null.
   mlir::Operation *getProducer(mlir::Value value) const {
@@ -31,10 +34,13 @@ struct MemberSet {
 
 /// Elementwise and injective ops under one rectangular space: all values read
 /// outside have its shape, and nothing that does arithmetic is evaluated twice.
-GroupVerdict checkLoopSpace(const MemberSet &members, const FusionLegality &legality);
+GroupVerdict checkLoopSpace(const MemberSet &members,
+                            const FusionLegality &legality);
 
 /// Ops around `reduction`: rows (its trailing dimensions) or columns.
-GroupVerdict checkReductionSpace(const MemberSet &members, mlir::Operation *reduction, const FusionLegality &legality);
+GroupVerdict checkReductionSpace(const MemberSet &members,
+                                 mlir::Operation *reduction,
+                                 const FusionLegality &legality);
 
 } // namespace fusion
 

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Registration.h"
 
+#include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
 #include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
@@ -33,5 +34,8 @@ void fusion::registerDialects(DialectRegistry &registry) {
 void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
+  registerSimplifyPipelines();
   registerSchedulePasses();
+  registerFusePasses();
+  registerFusePipeline();
 }

@@ -12,8 +12,8 @@
 #ifndef FUSION_ANALYSIS_FUSIONLEGALITY_H
 #define FUSION_ANALYSIS_FUSIONLEGALITY_H
 
+#include "fusion/Analysis/BatchExtents.h"
 #include "fusion/Analysis/FusionRules.h"
-#include "fusion/IR/BatchExtent.h"
 #include "fusion/IR/FusionDialect.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -44,7 +44,8 @@ int64_t getOpWeight(mlir::Operation *op);
 
 /// Dimensions that a reduction reduces, as a range [begin, end) of its input's
 /// dimensions, or nullopt where they are not contiguous or there are none.
-std::optional<std::pair<int64_t, int64_t>> getReducedRange(mlir::Operation *reduction);
+std::optional<std::pair<int64_t, int64_t>>
+getReducedRange(mlir::Operation *reduction);
 
 /// Whether a constant is small enough in the text of a kernel: one value.
 bool isSplatConstant(mlir::Value value);
@@ -66,16 +67,21 @@ struct GroupVerdict {
   mlir::Operation *at = nullptr;
 
   bool isLegal() const { return getFusionRuleInfo(rule).accepts; }
-  static GroupVerdict refuse(FusionRule rule, mlir::Operation *at, int64_t value = 0, int64_t limit = 0) {
+  static GroupVerdict refuse(FusionRule rule, mlir::Operation *at,
+                             int64_t value = 0, int64_t limit = 0) {
     return {rule, GroupKind::Fallback, value, limit, at};
   }
-  static GroupVerdict accept(FusionRule rule, GroupKind kind) { return {rule, kind, 0, 0, nullptr}; }
+  static GroupVerdict accept(FusionRule rule, GroupKind kind) {
+    return {rule, kind, 0, 0, nullptr};
+  }
 };
 
 class FusionLegality {
 public:
-  /// Legality of groups in `func` (a function over tensors).
-  FusionLegality(mlir::Operation *func, GroupLimits limits);
+  /// Legality of groups in `func`, a function over tensors. Fails with an error
+  /// where a `?` is not a function of the batch.
+  static llvm::FailureOr<FusionLegality> create(mlir::Operation *func,
+                                                GroupLimits limits);
 
   /// Checks the set `members`, in program order and without repetitions.
   /// Constants among them count nothing; a reshape of a value that is no member
@@ -89,24 +95,25 @@ public:
 
   const GroupLimits &getLimits() const { return limits; }
 
-  /// Bytes of a tensor at the largest batch.
-  int64_t getByteSize(mlir::Value value) const;
+  /// The sizes of a tensor as functions of the batch.
+  llvm::SmallVector<Extent> getShape(mlir::Value value) const {
+    return extents.getShape(value);
+  }
 
   /// Whether two tensors have the same sizes for every batch.
   bool haveSameShape(mlir::Value a, mlir::Value b) const;
 
-  /// Number of elements at the largest batch; saturates.
+  /// Number of elements and bytes at the largest batch; they saturate.
   int64_t getNumElements(mlir::Value value) const;
-
-  /// A shape with `?` as functions of the batch.
-  using Shape = llvm::SmallVector<BatchExtent, 4>;
-  Shape getShape(mlir::Value value) const;
+  int64_t getByteSize(mlir::Value value) const;
 
 private:
+  FusionLegality(BatchExtents extents, GroupLimits limits, int64_t maxBatch)
+      : extents(std::move(extents)), limits(limits), maxBatch(maxBatch) {}
+
+  BatchExtents extents;
   GroupLimits limits;
-  int64_t maxBatch = 1;
-  mutable llvm::DenseMap<mlir::Value, Shape> shapes;
-  mutable int64_t numUnknown = 0;
+  int64_t maxBatch;
 };
 
 } // namespace fusion
