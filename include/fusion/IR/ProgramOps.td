@@ -98,12 +98,15 @@ def Fusion_PortOp : Fusion_ProgramPartOp<"port"> {
   let description = [{
     `shape` gives each `?` of the type as an extent. `donated_to` is the index of
     the output that takes over the input's bytes.
+    Constraints: C1 the direction is `input` or `output`; C2 `shape` has an extent for
+    each dimension and is there if the type has a `?`; C3 only an input is donated.
 
     Example: see `fusion.program`.
   }];
   let arguments = (ins Fusion_SegmentKindAttr:$direction, StrAttr:$name, FlatSymbolRefAttr:$segment, TypeAttr:$type,
                        OptionalAttr<ArrayAttr>:$shape, OptionalAttr<I64Attr>:$donated_to);
   let assemblyFormat = "$direction $name $segment `:` $type attr-dict";
+  let hasVerifier = 1;
 }
 
 def Fusion_LaunchOp : Fusion_ProgramPartOp<"launch"> {
