@@ -5,8 +5,10 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Registration.h"
 
+#include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/Pipelines/Compile.h"
 #include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
 
@@ -34,7 +36,10 @@ void fusion::registerDialects(DialectRegistry &registry) {
 void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
-  registerSchedulePasses();
+  registerSimplifyPipelines();
   registerFusePasses();
   registerFusePipeline();
+  registerCodegenPasses();
+  registerSchedulePasses();
+  registerPipelines();
 }
