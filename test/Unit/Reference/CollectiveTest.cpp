@@ -1,7 +1,7 @@
 //===- CollectiveTest.cpp - Ranks as threads ------------------------------===//
 //
-// Meshes of two axes with 2, 3 and 4 ranks and more; and programs whose ranks do
-// not agree, which must end with an error and never hang.
+// Meshes of two axes with 2, 3 and 4 ranks and more; and programs whose ranks
+// do not agree, which must end with an error and never hang.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,8 +56,9 @@ TEST(Collectives, AllReduceWithinMeshAxes) {
             (std::vector<int64_t>{101, 1010, 101, 1010}));
   EXPECT_EQ(run("dp = 2, tp = 2", 4, "dp, tp"),
             (std::vector<int64_t>{1111, 1111, 1111, 1111}));
-  EXPECT_EQ(run("dp = 3, tp = 2", 6, "dp"),
-            (std::vector<int64_t>{10101, 101010, 10101, 101010, 10101, 101010}));
+  EXPECT_EQ(
+      run("dp = 3, tp = 2", 6, "dp"),
+      (std::vector<int64_t>{10101, 101010, 10101, 101010, 10101, 101010}));
   EXPECT_EQ(run("dp = 1, tp = 3", 3, "tp"),
             (std::vector<int64_t>{111, 111, 111}));
   EXPECT_EQ(run("dp = 1, tp = 2", 2, "dp"), (std::vector<int64_t>{1, 10}));
@@ -267,7 +268,8 @@ TEST(Disagreement, OppositeOrderOfGroups) {
       %1 = fusion.all_reduce sum, %0 on @m[a] : tensor<1xi64>
       return %1 : tensor<1xi64>
     })";
-  Outcome good = evaluateOnRanks(text, powers(4, {1}), {"ab", "ab", "ab", "ab"});
+  Outcome good =
+      evaluateOnRanks(text, powers(4, {1}), {"ab", "ab", "ab", "ab"});
   EXPECT_EQ(firstOf(good), (std::vector<int64_t>{1111, 1111, 1111, 1111}));
   Outcome bad = evaluateOnRanks(text, powers(4, {1}), {"ab", "ba", "ba", "ab"});
   EXPECT_NE(bad.error.find("deadlock"), std::string::npos) << bad.error;
@@ -292,10 +294,9 @@ TEST(Disagreement, FailingRankEndsTheOthers) {
 }
 
 TEST(Disagreement, MeshOfAnotherSize) {
-  Outcome y = evaluateOnRanks(
-      module("dp = 4, tp = 2", "tensor<1xi64>", allReduce("tp"),
-             "tensor<1xi64>"),
-      powers(2, {1}));
+  Outcome y = evaluateOnRanks(module("dp = 4, tp = 2", "tensor<1xi64>",
+                                     allReduce("tp"), "tensor<1xi64>"),
+                              powers(2, {1}));
   EXPECT_EQ(static_cast<int>(y.kind), static_cast<int>(FailureKind::Usage));
   EXPECT_NE(y.error.find("8 ranks, the run has 2"), std::string::npos)
       << y.error;

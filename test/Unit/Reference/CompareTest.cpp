@@ -1,7 +1,7 @@
 //===- CompareTest.cpp - Criteria and tolerances --------------------------===//
 
-#include "TestGraph.h"
 #include "fusion/Reference/Compare.h"
+#include "TestGraph.h"
 
 #include "fusion/IR/FusionDialect.h"
 
@@ -65,13 +65,13 @@ TEST(Compare, ShapeAndTypeAreExact) {
                 .message.find("2x1"),
             std::string::npos);
   EXPECT_FALSE(compare(a, f64({2}, {1, 2}), Criterion::makeUlps(9)).passed);
-  EXPECT_TRUE(compare(f32({0}, {}), f32({0}, {}), Criterion::makeBits()).passed);
+  EXPECT_TRUE(
+      compare(f32({0}, {}), f32({0}, {}), Criterion::makeBits()).passed);
 }
 
 TEST(Compare, MessageNamesTheFirstAndTheWorst) {
-  Comparison result =
-      compare(f32({2, 2}, {1, 2, 3.5, 5}), f32({2, 2}, {1, 2, 3, 4}),
-              Criterion::makeBits());
+  Comparison result = compare(f32({2, 2}, {1, 2, 3.5, 5}),
+                              f32({2, 2}, {1, 2, 3, 4}), Criterion::makeBits());
   EXPECT_EQ(result.mismatches, 2);
   EXPECT_NE(result.message.find("2 of 4 elements differ, the first at [1, 0]: "
                                 "got 3.5, want 3"),
@@ -98,28 +98,28 @@ static llvm::Expected<Criterion> criterionOf(const std::string &text,
 // (K + 4) * u * sum |a * b| + u * |y| + half the least subnormal, with K = 2.
 TEST(Tolerances, ContractionsHaveAHardBound) {
   Tensor a = f32({1, 2}, {3, -2}), b = f32({2, 1}, {5, 4});
-  std::string text = makeModule(
-      "%a: tensor<1x2xf32>, %b: tensor<2x1xf32>",
-      "fusion.matmul %a, %b : tensor<1x2xf32>, tensor<2x1xf32>",
-      "tensor<1x1xf32>");
+  std::string text =
+      makeModule("%a: tensor<1x2xf32>, %b: tensor<2x1xf32>",
+                 "fusion.matmul %a, %b : tensor<1x2xf32>, tensor<2x1xf32>",
+                 "tensor<1x1xf32>");
   Criterion criterion =
       llvm::cantFail(criterionOf(text, {a, b}, f32({1, 1}, {7})));
   ASSERT_EQ(criterion.bounds.size(), 1u);
   double u = std::ldexp(1.0, -24);
   EXPECT_EQ(criterion.bounds[0],
             6 * u * (15 + 8) + u * 7 + std::ldexp(1.0, -150));
-  Comparison result = compare(f32({1, 1}, {7.001}), f32({1, 1}, {7}), criterion);
+  Comparison result =
+      compare(f32({1, 1}, {7.001}), f32({1, 1}, {7}), criterion);
   EXPECT_FALSE(result.passed);
 }
 
 TEST(Tolerances, ClassesByOp) {
   Tensor x = f32({2}, {1, 2});
   auto modeOf = [&](const std::string &op) {
-    return llvm::cantFail(criterionOf(makeModule("%x: tensor<2xf32>",
-                                                 "fusion." + op +
-                                                     " : tensor<2xf32>",
-                                                 "tensor<2xf32>"),
-                                      {x}, x));
+    return llvm::cantFail(criterionOf(
+        makeModule("%x: tensor<2xf32>", "fusion." + op + " : tensor<2xf32>",
+                   "tensor<2xf32>"),
+        {x}, x));
   };
   EXPECT_EQ(modeOf("neg %x").mode, Criterion::Mode::Bits);
   EXPECT_EQ(modeOf("sqrt %x").mode, Criterion::Mode::Bits);

@@ -73,13 +73,14 @@ TEST(ElementKind, RoundsToNearestEven) {
           << value;
     }
     for (int i = 0; i < 100000; ++i) {
-      uint64_t bits = random() & (kind == ElementKind::F32 ? 0x7f7ffffe : 0x7bfe);
+      uint64_t bits =
+          random() & (kind == ElementKind::F32 ? 0x7f7ffffe : 0x7bfe);
       double low = decodeFloat(bits, kind), high = decodeFloat(bits + 1, kind);
       if (!std::isfinite(high))
         continue;
       double half = low / 2 + high / 2;
-      for (double value : {half, std::nextafter(half, 0.0),
-                           std::nextafter(half, high), -half})
+      for (double value :
+           {half, std::nextafter(half, 0.0), std::nextafter(half, high), -half})
         ASSERT_EQ(encodeFloat(roundToKind(value, kind), kind),
                   roundByApFloat(value, kind))
             << value;
@@ -114,8 +115,8 @@ TEST(ElementKind, IntegersRoundOnce) {
   EXPECT_EQ(roundToKind(value, ElementKind::BF16), std::ldexp(129.0, 53));
   EXPECT_EQ(roundToKind(-value, ElementKind::BF16), -std::ldexp(129.0, 53));
   std::mt19937_64 random(11);
-  for (ElementKind kind :
-       {ElementKind::F64, ElementKind::F32, ElementKind::F16, ElementKind::BF16})
+  for (ElementKind kind : {ElementKind::F64, ElementKind::F32, ElementKind::F16,
+                           ElementKind::BF16})
     for (int i = 0; i < 50000; ++i) {
       int64_t integer = static_cast<int64_t>(random()) >> (random() % 64);
       llvm::APFloat want(semanticsOf(kind));

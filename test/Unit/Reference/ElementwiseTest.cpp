@@ -1,7 +1,7 @@
 //===- ElementwiseTest.cpp - Unary, binary, select and activations --------===//
 //
-// Expected values are worked out by hand, or are mathematical constants, or come
-// from a formula other than the evaluator's.
+// Expected values are worked out by hand, or are mathematical constants, or
+// come from a formula other than the evaluator's.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,11 +35,9 @@ static Tensor binary(const std::string &op, const Tensor &a, const Tensor &b) {
 }
 
 static std::vector<int64_t> bits(const std::string &op, const Tensor &x) {
-  return intsOf(evaluateOp("%x: " + typeOf(x),
-                           "fusion." + op + " : " + typeOf(x),
-                           "tensor<" + std::to_string(x.getNumElements()) +
-                               "xi1>",
-                           {x}));
+  return intsOf(
+      evaluateOp("%x: " + typeOf(x), "fusion." + op + " : " + typeOf(x),
+                 "tensor<" + std::to_string(x.getNumElements()) + "xi1>", {x}));
 }
 
 TEST(Elementwise, IntegersDivideTowardZero) {
@@ -49,9 +47,9 @@ TEST(Elementwise, IntegersDivideTowardZero) {
             (std::vector<int64_t>{3, -3, -3, 3, -1, kLeast32, -1}));
   EXPECT_EQ(intsOf(binary("rem", a, b)),
             (std::vector<int64_t>{1, -1, 1, -1, 5, 0, 0}));
-  EXPECT_EQ(intsOf(binary("div", i64({2}, {kLeast64, kLeast64}),
-                          i64({2}, {-1, 0}))),
-            (std::vector<int64_t>{kLeast64, -1}));
+  EXPECT_EQ(
+      intsOf(binary("div", i64({2}, {kLeast64, kLeast64}), i64({2}, {-1, 0}))),
+      (std::vector<int64_t>{kLeast64, -1}));
   EXPECT_EQ(intsOf(binary("div", ints(ElementKind::I8, {1}, {-128}),
                           ints(ElementKind::I8, {1}, {-1}))),
             (std::vector<int64_t>{-128}));
@@ -78,16 +76,16 @@ TEST(Elementwise, ShiftsAndBits) {
             (std::vector<int64_t>{127, 0, 0, 0, 0, 32}));
   EXPECT_EQ(intsOf(binary("shift_left", a, b)),
             (std::vector<int64_t>{-2, 0, 0, -128, 0, -128}));
-  EXPECT_EQ(intsOf(binary("shift_right", i64({2}, {-1, -1}), i64({2}, {63, 64}))),
-            (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(
+      intsOf(binary("shift_right", i64({2}, {-1, -1}), i64({2}, {63, 64}))),
+      (std::vector<int64_t>{1, 0}));
   Tensor p = ints(ElementKind::I1, {4}, {0, 0, 1, 1});
   Tensor q = ints(ElementKind::I1, {4}, {0, 1, 0, 1});
   EXPECT_EQ(intsOf(binary("and", p, q)), (std::vector<int64_t>{0, 0, 0, 1}));
   EXPECT_EQ(intsOf(binary("or", p, q)), (std::vector<int64_t>{0, 1, 1, 1}));
   EXPECT_EQ(intsOf(binary("xor", p, q)), (std::vector<int64_t>{0, 1, 1, 0}));
   EXPECT_EQ(intsOf(unary("not %x", p)), (std::vector<int64_t>{1, 1, 0, 0}));
-  EXPECT_EQ(intsOf(unary("not %x", i32({1}, {5}))),
-            (std::vector<int64_t>{-6}));
+  EXPECT_EQ(intsOf(unary("not %x", i32({1}, {5}))), (std::vector<int64_t>{-6}));
 }
 
 // A NaN from either side, and +0 above -0, on both sides.
@@ -111,7 +109,8 @@ TEST(Elementwise, MaxAndMinOfSpecials) {
 }
 
 TEST(Elementwise, SignsAndRounding) {
-  std::vector<double> sign = valuesOf(unary("sign %x", f32({4}, {-0.0, kNan, -3, kInf})));
+  std::vector<double> sign =
+      valuesOf(unary("sign %x", f32({4}, {-0.0, kNan, -3, kInf})));
   EXPECT_TRUE(sign[0] == 0 && std::signbit(sign[0]));
   EXPECT_TRUE(std::isnan(sign[1]));
   EXPECT_EQ(sign[2], -1);
@@ -154,16 +153,18 @@ TEST(Elementwise, TranscendentalsAtOne) {
                      {"rsqrt", 4, 0.5},
                      {"reciprocal", 8, 0.125}};
   for (const auto &row : table) {
-    double got = valuesOf(unary(std::string(row.op) + " %x", f64({1}, {row.x})))[0];
+    double got =
+        valuesOf(unary(std::string(row.op) + " %x", f64({1}, {row.x})))[0];
     EXPECT_NEAR(got, row.want, 4e-16 * std::max(1.0, row.want)) << row.op;
   }
-  EXPECT_EQ(valuesOf(binary("pow", f64({3}, {2, kNan, -2}), f64({3}, {10, 0, 3}))),
-            (std::vector<double>{1024, 1, -8}));
+  EXPECT_EQ(
+      valuesOf(binary("pow", f64({3}, {2, kNan, -2}), f64({3}, {10, 0, 3}))),
+      (std::vector<double>{1024, 1, -8}));
   EXPECT_NEAR(valuesOf(binary("atan2", f64({1}, {1}), f64({1}, {-1})))[0],
               2.356194490192345, 1e-15);
-  EXPECT_EQ(valuesOf(binary("rem", f64({3}, {5.5, -5.5, 5}),
-                            f64({3}, {2, 2, kInf}))),
-            (std::vector<double>{1.5, -1.5, 5}));
+  EXPECT_EQ(
+      valuesOf(binary("rem", f64({3}, {5.5, -5.5, 5}), f64({3}, {2, 2, kInf}))),
+      (std::vector<double>{1.5, -1.5, 5}));
 }
 
 // The result is rounded to the element type, once: 1 + 2^-11 lies halfway
@@ -182,10 +183,10 @@ TEST(Elementwise, ResultsAreRoundedToTheType) {
 TEST(Elementwise, CompareWithNan) {
   Tensor a = f32({3}, {kNan, 1, 2}), b = f32({3}, {kNan, 2, 2});
   auto compare = [&](const std::string &kind) {
-    return intsOf(evaluateOp("%a: tensor<3xf32>, %b: tensor<3xf32>",
-                             "fusion.compare " + kind +
-                                 ", %a, %b : tensor<3xf32>",
-                             "tensor<3xi1>", {a, b}));
+    return intsOf(
+        evaluateOp("%a: tensor<3xf32>, %b: tensor<3xf32>",
+                   "fusion.compare " + kind + ", %a, %b : tensor<3xf32>",
+                   "tensor<3xi1>", {a, b}));
   };
   EXPECT_EQ(compare("eq"), (std::vector<int64_t>{0, 0, 1}));
   EXPECT_EQ(compare("ne"), (std::vector<int64_t>{1, 1, 0}));
@@ -213,11 +214,11 @@ TEST(Elementwise, SelectAndClamp) {
        f32({2}, {kNan, 2})});
   EXPECT_EQ(valuesOf(y), (std::vector<double>{1, 2}));
   // With low above high, the result is high.
-  Tensor z = evaluateOp(
-      "%x: tensor<5xf32>, %l: tensor<5xf32>, %h: tensor<5xf32>",
-      "fusion.clamp %x, %l, %h : tensor<5xf32>", "tensor<5xf32>",
-      {f32({5}, {-3, 5, 2, kNan, 0}), f32({5}, {-1, -1, 3, 0, kNan}),
-       f32({5}, {4, 4, 1, 1, 1})});
+  Tensor z =
+      evaluateOp("%x: tensor<5xf32>, %l: tensor<5xf32>, %h: tensor<5xf32>",
+                 "fusion.clamp %x, %l, %h : tensor<5xf32>", "tensor<5xf32>",
+                 {f32({5}, {-3, 5, 2, kNan, 0}), f32({5}, {-1, -1, 3, 0, kNan}),
+                  f32({5}, {4, 4, 1, 1, 1})});
   std::vector<double> clamped = valuesOf(z);
   EXPECT_EQ(clamped[0], -1);
   EXPECT_EQ(clamped[1], 4);
@@ -227,13 +228,15 @@ TEST(Elementwise, SelectAndClamp) {
 }
 
 static Tensor cast(const Tensor &x, const std::string &kind) {
-  std::string to = "tensor<" + std::to_string(x.getNumElements()) + "x" + kind + ">";
+  std::string to =
+      "tensor<" + std::to_string(x.getNumElements()) + "x" + kind + ">";
   return evaluateOp("%x: " + typeOf(x),
                     "fusion.cast %x : " + typeOf(x) + " to " + to, to, {x});
 }
 
 TEST(Elementwise, CastsSaturateAndWrap) {
-  Tensor x = f64({8}, {kNan, kInf, -kInf, 1e20, -1.9, 127.9, -128.9, 2147483647.5});
+  Tensor x =
+      f64({8}, {kNan, kInf, -kInf, 1e20, -1.9, 127.9, -128.9, 2147483647.5});
   EXPECT_EQ(intsOf(cast(x, "i8")),
             (std::vector<int64_t>{0, 127, -128, 127, -1, 127, -128, 127}));
   EXPECT_EQ(intsOf(cast(x, "i32"))[7], 2147483647);
@@ -253,7 +256,8 @@ TEST(Elementwise, CastsSaturateAndWrap) {
 }
 
 TEST(Activations, PiecewiseLinear) {
-  std::vector<double> relu = valuesOf(unary("relu %x", f32({4}, {-2, -0.0, 3, kNan})));
+  std::vector<double> relu =
+      valuesOf(unary("relu %x", f32({4}, {-2, -0.0, 3, kNan})));
   EXPECT_EQ(relu[0], 0);
   EXPECT_FALSE(std::signbit(relu[1]));
   EXPECT_EQ(relu[2], 3);

@@ -84,9 +84,8 @@ static std::string asyncModule(const std::string &again) {
 }
 
 TEST(Evaluator, FuturesAreAwaitedOnce) {
-  Outcome y =
-      evaluateModule(asyncModule("fusion.add %a, %x : tensor<2xf32>"),
-                     {f32({2}, {1, 2})});
+  Outcome y = evaluateModule(asyncModule("fusion.add %a, %x : tensor<2xf32>"),
+                             {f32({2}, {1, 2})});
   EXPECT_EQ(valuesOf(y[0]), (std::vector<double>{-1, -2}));
   EXPECT_EQ(valuesOf(y[1]), (std::vector<double>{0, 0}));
   expectMessage(
@@ -157,15 +156,15 @@ TEST(Evaluator, BatchComesFromTheInputs) {
 
 // 2B meets B: legal types, no meaning.
 TEST(Evaluator, UnlikeBatchesAreRefused) {
-  expectMessage(evaluateFailing(R"(
+  expectMessage(
+      evaluateFailing(R"(
     func.func @main(%x: tensor<?x2xi32>, %y: tensor<?xi32>) -> tensor<?xi32> {
       %0 = fusion.reshape %x : tensor<?x2xi32> to tensor<?xi32>
       %1 = fusion.add %0, %y : tensor<?xi32>
       return %1 : tensor<?xi32>
     })",
-                                {i32({3, 2}, {1, 2, 3, 4, 5, 6}),
-                                 i32({3}, {1, 2, 3})}),
-                FailureKind::Program, {"'fusion.add'", "shape 3", "6"});
+                      {i32({3, 2}, {1, 2, 3, 4, 5, 6}), i32({3}, {1, 2, 3})}),
+      FailureKind::Program, {"'fusion.add'", "shape 3", "6"});
 }
 
 TEST(Evaluator, InputsMustFit) {

@@ -58,23 +58,23 @@ TEST(Npy, ReadsEachType) {
   EXPECT_EQ(valuesOf(llvm::cantFail(parseNpy(
                 npy(dictionary("<f4", "(1,)"), one), ElementKind::F32, "x"))),
             (std::vector<double>{1}));
-  EXPECT_EQ(valuesOf(llvm::cantFail(
-                parseNpy(npy(dictionary("<f2", "()"), std::string("\x00\x3c", 2)),
-                         ElementKind::F16, "x"))),
+  EXPECT_EQ(valuesOf(llvm::cantFail(parseNpy(
+                npy(dictionary("<f2", "()"), std::string("\x00\x3c", 2)),
+                ElementKind::F16, "x"))),
             (std::vector<double>{1}));
   // bf16 travels as the upper half of f32, in an unsigned type.
-  EXPECT_EQ(valuesOf(llvm::cantFail(
-                parseNpy(npy(dictionary("<u2", "()"), "\x80\x3f"),
-                         ElementKind::BF16, "x"))),
-            (std::vector<double>{1}));
-  EXPECT_EQ(intsOf(llvm::cantFail(
-                parseNpy(npy(dictionary("|b1", "(3,)"), std::string("\0\1\2", 3)),
-                         ElementKind::I1, "x"))),
+  EXPECT_EQ(
+      valuesOf(llvm::cantFail(parseNpy(npy(dictionary("<u2", "()"), "\x80\x3f"),
+                                       ElementKind::BF16, "x"))),
+      (std::vector<double>{1}));
+  EXPECT_EQ(intsOf(llvm::cantFail(parseNpy(
+                npy(dictionary("|b1", "(3,)"), std::string("\0\1\2", 3)),
+                ElementKind::I1, "x"))),
             (std::vector<int64_t>{0, 1, 1}));
-  EXPECT_EQ(intsOf(llvm::cantFail(
-                parseNpy(npy(dictionary("|i1", "(2, 1)"), "\xff\x7f"),
-                         ElementKind::I8, "x"))),
-            (std::vector<int64_t>{-1, 127}));
+  EXPECT_EQ(
+      intsOf(llvm::cantFail(parseNpy(
+          npy(dictionary("|i1", "(2, 1)"), "\xff\x7f"), ElementKind::I8, "x"))),
+      (std::vector<int64_t>{-1, 127}));
   // Column-major order.
   EXPECT_EQ(intsOf(llvm::cantFail(parseNpy(
                 npy(dictionary("|i1", "(2, 3)", "True"), "\1\4\2\5\3\6"),
@@ -92,13 +92,13 @@ TEST(Npy, RefusesWhatIsDamaged) {
             std::string::npos);
   EXPECT_NE(errorOf(npy(dictionary("|i1", "(3,)"), "ab"), kind).find("2 bytes"),
             std::string::npos);
-  EXPECT_NE(errorOf(npy(dictionary("|i1", "(-2,)"), "ab"), kind)
-                .find("not NumPy's"),
-            std::string::npos);
-  EXPECT_NE(errorOf(npy(dictionary("|i1", "(4611686018427387904, 8)"), "ab"),
-                    kind)
-                .find("not what"),
-            std::string::npos);
+  EXPECT_NE(
+      errorOf(npy(dictionary("|i1", "(-2,)"), "ab"), kind).find("not NumPy's"),
+      std::string::npos);
+  EXPECT_NE(
+      errorOf(npy(dictionary("|i1", "(4611686018427387904, 8)"), "ab"), kind)
+          .find("not what"),
+      std::string::npos);
   EXPECT_NE(errorOf(npy("{'descr': __import__('os')}", "ab"), kind)
                 .find("not NumPy's"),
             std::string::npos);
@@ -128,12 +128,13 @@ public:
 
 TEST(Npy, WhatIsWrittenIsReadBack) {
   Folder folder;
-  Tensor tensors[] = {
-      f32({2, 3}, {1, -0.0, 1e-40, 3.5, 1e30, -7}),
-      floats(ElementKind::BF16, {2}, {1.5, -2}),
-      floats(ElementKind::F16, {}, {0.1}), f64({0, 4}, {}),
-      ints(ElementKind::I1, {2}, {1, 0}), ints(ElementKind::I8, {1}, {-3}),
-      i64({2}, {int64_t(1) << 62, -1})};
+  Tensor tensors[] = {f32({2, 3}, {1, -0.0, 1e-40, 3.5, 1e30, -7}),
+                      floats(ElementKind::BF16, {2}, {1.5, -2}),
+                      floats(ElementKind::F16, {}, {0.1}),
+                      f64({0, 4}, {}),
+                      ints(ElementKind::I1, {2}, {1, 0}),
+                      ints(ElementKind::I8, {1}, {-3}),
+                      i64({2}, {int64_t(1) << 62, -1})};
   for (const Tensor &tensor : tensors) {
     std::string path = folder.file("t.npy");
     ASSERT_FALSE(static_cast<bool>(writeNpy(path, tensor)));
@@ -146,8 +147,9 @@ TEST(Npy, WhatIsWrittenIsReadBack) {
   ASSERT_TRUE(static_cast<bool>(buffer));
   EXPECT_EQ((*buffer)->getBufferSize() % 64, 16u);
   FailureKind kind;
-  EXPECT_NE(takeMessage(writeNpy(folder.file("no/such/t.npy"), tensors[0]), kind),
-            "");
+  EXPECT_NE(
+      takeMessage(writeNpy(folder.file("no/such/t.npy"), tensors[0]), kind),
+      "");
   EXPECT_EQ(static_cast<int>(kind), static_cast<int>(FailureKind::Resources));
   EXPECT_NE(errorOf(readNpy(folder.directory, ElementKind::F32), kind)
                 .find("no regular file"),
@@ -174,11 +176,10 @@ static Outcome readParameter(const Folder &folder, const std::string &file,
                              const std::string &extra = "") {
   Options options;
   options.moduleDirectory = folder.directory;
-  std::string text =
-      "fusion.parameter @w const \"" + file + "\" key \"w\" " + extra +
-      " : tensor<2x2xi8>\n" +
-      makeModule("", "fusion.get_parameter @w : tensor<2x2xi8>",
-                 "tensor<2x2xi8>");
+  std::string text = "fusion.parameter @w const \"" + file + "\" key \"w\" " +
+                     extra + " : tensor<2x2xi8>\n" +
+                     makeModule("", "fusion.get_parameter @w : tensor<2x2xi8>",
+                                "tensor<2x2xi8>");
   return evaluateOnRanks(text, {{}}, {}, options);
 }
 
@@ -197,12 +198,13 @@ TEST(Parameters, FromFilesAndValues) {
   EXPECT_EQ(intsOf(y[0]), (std::vector<int64_t>{1, 2, 3, -1}));
   const uint8_t bytes[] = {1, 2, 3, 0xff};
   std::string hash = llvm::toHex(llvm::SHA256::hash(bytes), true);
-  EXPECT_EQ(readParameter(folder, "m.safetensors", "sha256 \"" + hash + "\"")
-                .error,
-            "");
+  EXPECT_EQ(
+      readParameter(folder, "m.safetensors", "sha256 \"" + hash + "\"").error,
+      "");
   hash[0] = hash[0] == '0' ? '1' : '0';
-  expectRefused(readParameter(folder, "m.safetensors", "sha256 \"" + hash + "\""),
-                "the hash of 'w'");
+  expectRefused(
+      readParameter(folder, "m.safetensors", "sha256 \"" + hash + "\""),
+      "the hash of 'w'");
   Outcome value = evaluateModule(
       "fusion.parameter @w const value dense<[1.5, 2.5]> : tensor<2xf32> : "
       "tensor<2xf32>\n" +
@@ -215,8 +217,7 @@ TEST(Parameters, FromFilesAndValues) {
 TEST(Parameters, FromResourceBlobs) {
   // 4 bytes of alignment, then 1.0f and -2.0f.
   Outcome y = evaluateModule(
-      makeModule("",
-                 "fusion.constant dense_resource<blob> : tensor<2xf32>",
+      makeModule("", "fusion.constant dense_resource<blob> : tensor<2xf32>",
                  "tensor<2xf32>") +
           "{-# dialect_resources: { builtin: { blob: "
           "\"0x040000000000803F000000C0\" } } #-}",
@@ -241,18 +242,18 @@ TEST(Parameters, DamagedFilesAreRefused) {
   refuse(safeTensors(R"({"w":{"dtype":"I8","shape":[4],"data_offsets":[0,4]}})",
                      "1234"),
          "needs I8 2x2");
-  refuse(safeTensors(
-             R"({"w":{"dtype":"U8","shape":[2,2],"data_offsets":[0,4]}})",
-             "1234"),
-         "U8");
-  refuse(safeTensors(
-             R"({"w":{"dtype":"I8","shape":[2,2],"data_offsets":[0,3]}})",
-             "1234"),
-         "3 bytes");
-  refuse(safeTensors(
-             R"({"w":{"dtype":"I8","shape":[2,2],"data_offsets":[4,0]}})",
-             "1234"),
-         "outside of the file");
+  refuse(
+      safeTensors(R"({"w":{"dtype":"U8","shape":[2,2],"data_offsets":[0,4]}})",
+                  "1234"),
+      "U8");
+  refuse(
+      safeTensors(R"({"w":{"dtype":"I8","shape":[2,2],"data_offsets":[0,3]}})",
+                  "1234"),
+      "3 bytes");
+  refuse(
+      safeTensors(R"({"w":{"dtype":"I8","shape":[2,2],"data_offsets":[4,0]}})",
+                  "1234"),
+      "outside of the file");
 }
 
 // Neither a link, a link in the middle, a folder nor a pipe.

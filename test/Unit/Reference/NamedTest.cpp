@@ -1,7 +1,7 @@
 //===- NamedTest.cpp - Contractions, pools, norms, attention --------------===//
 //
-// Integer data makes contractions exact. Expected values come from loops written
-// here in the direct form of the definition, or by hand.
+// Integer data makes contractions exact. Expected values come from loops
+// written here in the direct form of the definition, or by hand.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,8 @@ static const double kNan = std::numeric_limits<double>::quiet_NaN();
 TEST(Matmul, AllTransposes) {
   // [[1, 2, 3], [4, 5, 6]] times [[1, 0], [0, 1], [2, 1]].
   std::vector<int64_t> want = {7, 5, 16, 11};
-  Tensor a = i32({2, 3}, {1, 2, 3, 4, 5, 6}), b = i32({3, 2}, {1, 0, 0, 1, 2, 1});
+  Tensor a = i32({2, 3}, {1, 2, 3, 4, 5, 6}),
+         b = i32({3, 2}, {1, 0, 0, 1, 2, 1});
   Tensor at = i32({3, 2}, {1, 4, 2, 5, 3, 6});
   Tensor bt = i32({2, 3}, {1, 0, 2, 0, 1, 1});
   auto matmul = [](const Tensor &lhs, const Tensor &rhs,
@@ -82,9 +83,10 @@ static std::vector<double> conv2d(const Tensor &x, const Tensor &w,
                 if (row < 0 || row >= h || column < 0 || column >= wd)
                   continue;
                 int64_t channel = io / (o / groups) * cg + c;
-                sum += x.getFloat(((in * x.getDim(1) + channel) * h + row) * wd +
-                                  column) *
-                       w.getFloat(((io * cg + c) * kh + r) * kw + s);
+                sum +=
+                    x.getFloat(((in * x.getDim(1) + channel) * h + row) * wd +
+                               column) *
+                    w.getFloat(((io * cg + c) * kh + r) * kw + s);
               }
           y.push_back(sum);
         }
@@ -113,8 +115,7 @@ TEST(Conv, BothLayoutsAgainstLoops) {
   };
   for (const auto &row : table) {
     Tensor x = smallIntegers(ElementKind::F32, {2, 4, 7, 6}, 1);
-    Tensor w =
-        smallIntegers(ElementKind::F32, {6, 4 / row.groups, 3, 3}, 2);
+    Tensor w = smallIntegers(ElementKind::F32, {6, 4 / row.groups, 3, 3}, 2);
     Tensor b = smallIntegers(ElementKind::F32, {6}, 3);
     std::string wt = "tensor<" + toString(w.getShape()) + "xf32>";
     auto pair = [](int v) {
@@ -127,10 +128,9 @@ TEST(Conv, BothLayoutsAgainstLoops) {
           "%x: " + xt + ", %w: " + wt + ", %b: tensor<6xf32>",
           "fusion.conv %x, %w bias %b strides = " + pair(row.stride) +
               " pad_low = " + pair(row.low) + " pad_high = " + pair(row.high) +
-              " dilations = " + pair(row.dilation) +
-              " groups = " + std::to_string(row.groups) +
-              " layout = " + layout + " : " + xt + ", " + wt +
-              ", tensor<6xf32>",
+              " dilations = " + pair(row.dilation) + " groups = " +
+              std::to_string(row.groups) + " layout = " + layout + " : " + xt +
+              ", " + wt + ", tensor<6xf32>",
           "tensor<" + result + ">", {input, w, b});
     };
     Tensor y = run(x, "nchw", row.nchw);
@@ -147,7 +147,8 @@ TEST(Conv, OneAndThreeDimensions) {
       "%x: tensor<1x1x3xf32>, %w: tensor<1x1x2xf32>",
       "fusion.conv %x, %w strides = [1] pad_low = [1] pad_high = [0] dilations "
       "= [1] groups = 1 layout = nchw : tensor<1x1x3xf32>, tensor<1x1x2xf32>",
-      "tensor<1x1x3xf32>", {f32({1, 1, 3}, {1, 2, 3}), f32({1, 1, 2}, {1, 10})});
+      "tensor<1x1x3xf32>",
+      {f32({1, 1, 3}, {1, 2, 3}), f32({1, 1, 2}, {1, 10})});
   EXPECT_EQ(valuesOf(y), (std::vector<double>{10, 21, 32}));
   Tensor z = evaluateOp(
       "%x: tensor<1x2x2x3x1xf32>, %w: tensor<1x1x2x2x2xf32>",
@@ -188,13 +189,13 @@ TEST(ConvTranspose, IsTheAdjointOfConv) {
   Tensor x = smallIntegers(ElementKind::F64, {2, 4, 7, 5}, 5);
   Tensor w = smallIntegers(ElementKind::F64, {6, 2, 3, 2}, 6);
   Tensor y = smallIntegers(ElementKind::F64, {2, 6, 3, 3}, 7);
-  const std::string lists = "strides = [2, 2] pad_low = [1, 1] pad_high = [1, 1]";
-  Tensor cx = evaluateOp(
-      "%x: tensor<2x4x7x5xf64>, %w: tensor<6x2x3x2xf64>",
-      "fusion.conv %x, %w " + lists +
-          " dilations = [2, 2] groups = 2 layout = nchw : "
-          "tensor<2x4x7x5xf64>, tensor<6x2x3x2xf64>",
-      "tensor<2x6x3x3xf64>", {x, w});
+  const std::string lists =
+      "strides = [2, 2] pad_low = [1, 1] pad_high = [1, 1]";
+  Tensor cx = evaluateOp("%x: tensor<2x4x7x5xf64>, %w: tensor<6x2x3x2xf64>",
+                         "fusion.conv %x, %w " + lists +
+                             " dilations = [2, 2] groups = 2 layout = nchw : "
+                             "tensor<2x4x7x5xf64>, tensor<6x2x3x2xf64>",
+                         "tensor<2x6x3x3xf64>", {x, w});
   Tensor ty = evaluateOp(
       "%y: tensor<2x6x3x3xf64>, %w: tensor<6x2x3x2xf64>",
       "fusion.conv_transpose %y, %w " + lists +
@@ -228,8 +229,8 @@ static std::string pool(const std::string &op, const std::string &rest) {
 TEST(Pools, PaddingTakesNoPart) {
   Tensor x = f32({1, 1, 2, 2}, {-1, -2, -3, kNan});
   std::string type = "tensor<1x1x2x2xf32>";
-  std::vector<double> most =
-      valuesOf(evaluateOp("%x: " + type, pool("max_pool", ": " + type), type, {x}));
+  std::vector<double> most = valuesOf(
+      evaluateOp("%x: " + type, pool("max_pool", ": " + type), type, {x}));
   EXPECT_EQ(most[0], -1);
   EXPECT_EQ(most[2], -3);
   EXPECT_TRUE(std::isnan(most[3]));
@@ -296,8 +297,9 @@ TEST(Norms, TwoPasses) {
       {x.withShape({4, 1}), f32({1}, {2}), f32({1}, {3})});
   EXPECT_EQ(valuesOf(training[1])[0], roundToKind(20000.25, ElementKind::F32));
   EXPECT_EQ(valuesOf(training[2])[0], 0.3125);
-  expectNear(training[0], {3 - 0.5 / deviation, 3 + 0.5 / deviation,
-                           3 - 1.5 / deviation, 3 + 1.5 / deviation},
+  expectNear(training[0],
+             {3 - 0.5 / deviation, 3 + 0.5 / deviation, 3 - 1.5 / deviation,
+              3 + 1.5 / deviation},
              1e-6);
 }
 
@@ -315,11 +317,11 @@ TEST(Norms, RowsWithScaleAndBias) {
   // Row 0: mean 4, variance 5, sqrt(9) = 3; row 1 is constant: the bias.
   expectNear(y, {10 - 1.0, 20 - 2.0 / 3, 30 + 1.0, 40 + 4.0, 10, 20, 30, 40},
              1e-15);
-  Tensor z = evaluateOp("%x: tensor<1x2xf64>, %b: tensor<2xf64>",
-                        "fusion.rms_norm %x bias %b epsilon = 0.0 axis = 1 : "
-                        "tensor<1x2xf64>, tensor<2xf64>",
-                        "tensor<1x2xf64>",
-                        {f64({1, 2}, {1, 7}), f64({2}, {0, 1})});
+  Tensor z =
+      evaluateOp("%x: tensor<1x2xf64>, %b: tensor<2xf64>",
+                 "fusion.rms_norm %x bias %b epsilon = 0.0 axis = 1 : "
+                 "tensor<1x2xf64>, tensor<2xf64>",
+                 "tensor<1x2xf64>", {f64({1, 2}, {1, 7}), f64({2}, {0, 1})});
   expectNear(z, {0.2, 2.4}, 1e-15); // root mean square 5
 }
 
@@ -328,10 +330,10 @@ TEST(Softmax, RowsAlongAnyAxis) {
   // Columns are (ln 1, ln 2, ln 5) + 1000 and (-inf, -inf, -inf).
   Tensor x = f64({3, 2}, {1000, -kInf, 1000 + l2, -kInf, 1000 + l5, -kInf});
   for (std::string op : {"softmax", "log_softmax"}) {
-    std::vector<double> y = valuesOf(
-        evaluateOp("%x: tensor<3x2xf64>",
-                   "fusion." + op + " %x axis = 0 : tensor<3x2xf64>",
-                   "tensor<3x2xf64>", {x}));
+    std::vector<double> y =
+        valuesOf(evaluateOp("%x: tensor<3x2xf64>",
+                            "fusion." + op + " %x axis = 0 : tensor<3x2xf64>",
+                            "tensor<3x2xf64>", {x}));
     const double want[] = {0.125, 0.25, 0.625};
     for (int i = 0; i < 3; ++i) {
       double w = op == "softmax" ? want[i] : std::log(want[i]);
@@ -386,7 +388,8 @@ TEST(Attention, FullyMaskedRowIsNan) {
       "%q: tensor<1x1x1x1xf32>, %m: tensor<1x1x1x1xf32>",
       "fusion.attention %q, %q, %q mask %m scale = 1.0 : tensor<1x1x1x1xf32>, "
       "tensor<1x1x1x1xf32>, tensor<1x1x1x1xf32>, tensor<1x1x1x1xf32>",
-      "tensor<1x1x1x1xf32>", {f32({1, 1, 1, 1}, {1}), f32({1, 1, 1, 1}, {-kInf})});
+      "tensor<1x1x1x1xf32>",
+      {f32({1, 1, 1, 1}, {1}), f32({1, 1, 1, 1}, {-kInf})});
   EXPECT_TRUE(std::isnan(valuesOf(y)[0]));
 }
 

@@ -75,10 +75,10 @@ TEST(Shapes, IotaAndConstants) {
   EXPECT_EQ(valuesOf(evaluateOp("", "fusion.iota axis = 0 : tensor<3xf16>",
                                 "tensor<3xf16>", {})),
             (std::vector<double>{0, 1, 2}));
-  EXPECT_EQ(valuesOf(evaluateOp(
-                "", "fusion.constant dense<1.5> : tensor<2x2xbf16>",
-                "tensor<2x2xbf16>", {})),
-            (std::vector<double>{1.5, 1.5, 1.5, 1.5}));
+  EXPECT_EQ(
+      valuesOf(evaluateOp("", "fusion.constant dense<1.5> : tensor<2x2xbf16>",
+                          "tensor<2x2xbf16>", {})),
+      (std::vector<double>{1.5, 1.5, 1.5, 1.5}));
   EXPECT_EQ(intsOf(evaluateOp("",
                               "fusion.constant dense<[true, false, true]> : "
                               "tensor<3xi1>",
@@ -98,11 +98,11 @@ TEST(Indexing, GatherClamps) {
                         "tensor<4x2xi32>", {x, i64({4}, {2, -5, 99, 1})});
   EXPECT_EQ(intsOf(y), (std::vector<int64_t>{20, 21, 0, 1, 20, 21, 10, 11}));
   // Along the inner dimension, with a batch: each row has its own indices.
-  Tensor z = evaluateOp(
-      "%x: tensor<3x2xi32>, %i: tensor<3x1xi32>",
-      "fusion.gather %x, %i axis = 1 {batch_dims = 1 : i64} : "
-      "tensor<3x2xi32>, tensor<3x1xi32>",
-      "tensor<3x1xi32>", {x, i32({3, 1}, {1, 0, 1})});
+  Tensor z =
+      evaluateOp("%x: tensor<3x2xi32>, %i: tensor<3x1xi32>",
+                 "fusion.gather %x, %i axis = 1 {batch_dims = 1 : i64} : "
+                 "tensor<3x2xi32>, tensor<3x1xi32>",
+                 "tensor<3x1xi32>", {x, i32({3, 1}, {1, 0, 1})});
   EXPECT_EQ(intsOf(z), (std::vector<int64_t>{1, 10, 21}));
 }
 
@@ -209,10 +209,12 @@ TEST(Reductions, EachKindAlongEachDimension) {
                             "tensor<2x2xf32>", "[1]", "tensor<2xf32>")),
             (std::vector<double>{1.5, 4}));
   Tensor truth = ints(ElementKind::I1, {2, 2}, {0, 1, 1, 1});
-  EXPECT_EQ(intsOf(reduce("max", truth, "tensor<2x2xi1>", "[1]", "tensor<2xi1>")),
-            (std::vector<int64_t>{1, 1}));
-  EXPECT_EQ(intsOf(reduce("min", truth, "tensor<2x2xi1>", "[1]", "tensor<2xi1>")),
-            (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(
+      intsOf(reduce("max", truth, "tensor<2x2xi1>", "[1]", "tensor<2xi1>")),
+      (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(
+      intsOf(reduce("min", truth, "tensor<2x2xi1>", "[1]", "tensor<2xi1>")),
+      (std::vector<int64_t>{0, 1}));
 }
 
 TEST(Reductions, EmptyAndScalar) {
@@ -234,16 +236,16 @@ TEST(Reductions, EmptyAndScalar) {
 // f16 cannot count beyond 2048 in steps of one: the sum must not be kept in it.
 TEST(Reductions, SumsAreWide) {
   Tensor ones = floats(ElementKind::F16, {4096}, std::vector<double>(4096, 1));
-  EXPECT_EQ(valuesOf(reduce("sum", ones, "tensor<4096xf16>", "[0]",
-                            "tensor<f16>")),
-            (std::vector<double>{4096}));
+  EXPECT_EQ(
+      valuesOf(reduce("sum", ones, "tensor<4096xf16>", "[0]", "tensor<f16>")),
+      (std::vector<double>{4096}));
 }
 
 TEST(Reductions, NanWins) {
   Tensor x = f32({2, 3}, {1, kNan, 2, kNan, 3, kNan});
   for (const char *kind : {"max", "min", "sum"})
-    for (double v : valuesOf(
-             reduce(kind, x, "tensor<2x3xf32>", "[1]", "tensor<2xf32>")))
+    for (double v :
+         valuesOf(reduce(kind, x, "tensor<2x3xf32>", "[1]", "tensor<2xf32>")))
       EXPECT_TRUE(std::isnan(v)) << kind;
 }
 

@@ -87,10 +87,9 @@ Outcome fusion::reference::testing::evaluateModule(const std::string &text,
   return outcome;
 }
 
-std::string
-fusion::reference::testing::makeModule(const std::string &arguments,
-                                       const std::string &op,
-                                       const std::string &type) {
+std::string fusion::reference::testing::makeModule(const std::string &arguments,
+                                                   const std::string &op,
+                                                   const std::string &type) {
   return "func.func @main(" + arguments + ") -> " + type + " {\n  %r = " + op +
          "\n  return %r : " + type + "\n}\n";
 }
@@ -104,8 +103,7 @@ Tensor fusion::reference::testing::evaluateOp(const std::string &arguments,
                         options)[0];
 }
 
-std::vector<double>
-fusion::reference::testing::valuesOf(const Tensor &tensor) {
+std::vector<double> fusion::reference::testing::valuesOf(const Tensor &tensor) {
   if (!tensor.isFloat()) {
     ADD_FAILURE() << "a tensor of integers";
     return {};
@@ -131,7 +129,6 @@ void fusion::reference::testing::expectNear(const Tensor &tensor,
   std::vector<double> got = valuesOf(tensor);
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i)
-    EXPECT_NEAR(got[i], want[i],
-                tolerance * std::max(1.0, std::fabs(want[i])))
+    EXPECT_NEAR(got[i], want[i], tolerance * std::max(1.0, std::fabs(want[i])))
         << "element " << i;
 }
