@@ -199,8 +199,7 @@ def demo(arguments):
 
     heading("4. Launches, as counted by a backend that only counts")
     showCommand("fusion-run cls.fsn --input=x=line1.npy --backend=null --json")
-    for name, value in tools.launches("cls.fsn", ["x=line1.npy"]).items():
-        print(f"  {name.replace('_', ' ')}: {value}")
+    showCounts(tools.launches("cls.fsn", ["x=line1.npy"]))
 
     heading("5. Time on one thread, taking turns, median of "
             f"{arguments.rounds} x {arguments.repeats} runs")
@@ -219,6 +218,13 @@ def demo(arguments):
     print("Same answers as onnxruntime. Images, arrays and the module: "
           f"{relative(tools.workDir)}")
     return 0
+
+
+def showCounts(counts):
+    """One line each for commands and bytes of one run of one image."""
+    print(f"  {counts['launches']} kernel launches, {counts['calls']} library calls"
+          f" ({counts['tails']} with an epilogue kernel), {counts['copies']} copies")
+    print(f"  {counts['bytes_read'] / 1e6:.2f} MB read, {counts['bytes_written'] / 1e6:.2f} MB written")
 
 
 def relative(path):

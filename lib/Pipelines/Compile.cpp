@@ -132,12 +132,14 @@ static LogicalResult dump(ModuleOp module, StringRef directory, Phase phase) {
 }
 
 CompileStatus fusion::runPhases(ModuleOp module, const CompileOptions &options) {
-  bool internal = false;
+  bool internal = false, overLimit = false;
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     // A pass that finds the compiler itself wrong says so.
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
-        StringRef(diagnostic.str()).contains("internal error"))
-      internal = true;
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+      std::string text = diagnostic.str();
+      internal |= StringRef(text).contains("internal error");
+      overLimit |= StringRef(text).contains("the memory limit is");
+    }
     return failure(); // let the tool's handler print it
   });
   for (Phase phase : kPhases) {
@@ -146,7 +148,9 @@ CompileStatus fusion::runPhases(ModuleOp module, const CompileOptions &options) 
       manager.enableCrashReproducerGeneration(options.reproducer);
     buildPhase(manager, phase, options);
     if (manager.size() != 0 && failed(manager.run(module)))
-      return internal ? CompileStatus::Internal : CompileStatus::BadProgram;
+      return internal    ? CompileStatus::Internal
+             : overLimit ? CompileStatus::OutOfMemory
+                         : CompileStatus::BadProgram;
     if (options.afterPhase)
       options.afterPhase(phase, module);
     if (!options.dumpDirectory.empty() && failed(dump(module, options.dumpDirectory, phase)))

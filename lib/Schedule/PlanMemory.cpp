@@ -485,7 +485,7 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
       return signalPassFailure();
     if (memoryLimit != 0 && uint64_t(planner.arenaBytes) > memoryLimit) {
       target.emitError("needs ") << planner.arenaBytes
-                                 << " bytes for intermediates; the limit is "
+                                 << " bytes for intermediates; the memory limit is "
                                  << uint64_t(memoryLimit);
       return signalPassFailure();
     }

@@ -22,7 +22,11 @@ class FusionError(Exception):
         self.code = code
 
 
-def quote(name: str) -> str:
-    """`name` for an error text: quoted, cut at 200 characters, control characters escaped."""
+def quote(name: str | bytes) -> str:
+    """`name` for an error text: quoted, cut at 200 characters, control characters escaped.
+
+    A damaged protobuf gives names as bytes.
+    """
+    name = name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
     text = "".join(c if c.isprintable() and c not in "'\\" else c.encode("unicode_escape").decode() for c in name)
     return "'" + (text if len(text) <= 200 else text[:197] + "...") + "'"

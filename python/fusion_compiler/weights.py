@@ -27,6 +27,8 @@ from .ir.text import lines
 SAFETENSORS_NAMES = {
     "f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i1": "BOOL", "i8": "I8", "i32": "I32", "i64": "I64",
 }
+#: The reference implementation's order of tensors: element types in this order, names inside one.
+_ORDER = ("i64", "f64", "f32", "i32", "bf16", "f16", "i8", "i1")
 _CHUNK = 1 << 24
 
 
@@ -88,9 +90,9 @@ def _bytes(parameter: Parameter) -> np.ndarray:
 
 
 def write_safetensors(file, parameters: Iterable[Parameter]) -> None:
-    """The safetensors layout: u64 header size, JSON header, tensors by descending element
-    size and then name, as the reference implementation orders them. Streams; no copy of a tensor is made."""
-    ordered = sorted(parameters, key=lambda p: (-p.data.dtype.itemsize, p.dtype, p.key))
+    """The safetensors layout, byte for byte what the safetensors package writes: u64 header size, JSON
+    header, tensors. The package wants each tensor as a bytes object; here none is copied."""
+    ordered = sorted(parameters, key=lambda p: (_ORDER.index(p.dtype), p.key))
     header, offset = {}, 0
     for parameter in ordered:
         size = parameter.data.size * parameter.data.dtype.itemsize
@@ -106,7 +108,12 @@ def write_safetensors(file, parameters: Iterable[Parameter]) -> None:
     for parameter in ordered:
         data = memoryview(_bytes(parameter))
         for begin in range(0, len(data), _CHUNK):
-            file.write(data[begin : begin + _CHUNK])
+            chunk = data[begin : begin + _CHUNK]
+            if len(chunk) == _CHUNK and not np.frombuffer(chunk, dtype=np.uint64).any():
+                file.seek(_CHUNK, os.SEEK_CUR)  # zeros need no disk
+            else:
+                file.write(chunk)
+    file.truncate(file.tell())
 
 
 def write_module(module: Module, path: str) -> None:

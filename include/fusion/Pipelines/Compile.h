@@ -49,10 +49,11 @@ void buildPhase(mlir::OpPassManager &manager, Phase phase,
 void registerPipelines();
 
 /// How a compilation ended.
-enum class CompileStatus { Ok, BadProgram, Internal };
+enum class CompileStatus { Ok, BadProgram, OutOfMemory, Internal };
 
 /// Runs the phases up to `stopAfter` in place. Errors go to the context's
-/// diagnostics. `Internal` when an invariant of the compiler itself broke.
+/// diagnostics. `OutOfMemory` when the plan exceeds the memory limit, `Internal`
+/// when an invariant of the compiler itself broke.
 CompileStatus runPhases(mlir::ModuleOp module, const CompileOptions &options);
 
 } // namespace fusion

@@ -33,7 +33,7 @@ INTEGERS = ("i8", "i32", "i64")
 
 def float_to_bits16(values: np.ndarray) -> np.ndarray:
     """f32 values rounded to nearest even bf16, as their 16 bits."""
-    bits = np.ascontiguousarray(values, dtype="<f4").view("<u4").astype(np.uint64)
+    bits = np.asarray(values, dtype="<f4").view("<u4").astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     quiet = (bits >> 16) | 0x40
     return np.where(np.isnan(values), quiet, rounded).astype("<u2")

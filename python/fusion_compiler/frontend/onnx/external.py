@@ -43,6 +43,8 @@ class ExternalFiles:
         """The `size` bytes of a tensor, mapped. Raises BadModel with the reason of a refusal."""
         entries: dict[str, str] = {}
         for entry in tensor.external_data:
+            if not isinstance(entry.key, str) or not isinstance(entry.value, str):
+                raise BadModel(f"{what} has external data with {quote(entry.key)} = {quote(entry.value)}, not text")
             if entry.key not in KEYS:
                 raise BadModel(f"{what} has external data with the unknown key {quote(entry.key)}")
             if entry.key in entries:

@@ -16,7 +16,7 @@ from typing import Callable, Optional
 
 import numpy as np
 
-from ...ir.affine import Affine, NotAffine
+from ...ir.affine import Affine, NotAffine, product
 from ...ir.module import INTEGERS, STORAGE, Value, float_to_bits16
 from .context import NodeContext
 from .dtypes import DTYPES
@@ -49,6 +49,8 @@ def evaluate(context: NodeContext, domain: str) -> Optional[list[Value]]:
             results = rule(context, arrays)
     except (_Skip, NotAffine):
         return None
+    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):
+        return None  # a node that breaks its rules: its function in ops/ says which
     results = results if isinstance(results, list) else [results]
     return [_value(context, array, dtype) for array, dtype in results]
 
@@ -76,8 +78,6 @@ def _shape(context: NodeContext) -> Value:
 
 
 def _size(context: NodeContext) -> Value:
-    from ...ir.affine import product
-
     result = np.empty((), dtype=object)
     result[()] = product(context.need(0).shape)
     return _value(context, result, "i64")
@@ -185,7 +185,7 @@ def _equal(a, b):
 
 def _extreme(larger: bool) -> Callable:
     def function(a, b):
-        if isinstance(a, float) and a != a or isinstance(b, float) and b != b:
+        if isinstance(a, float) and (a != a or b != b or a == b == 0):  # NaN and the sign of zero
             raise _Skip
         return (a if a > b else b) if larger else (a if a < b else b)
 

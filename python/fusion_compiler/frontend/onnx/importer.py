@@ -17,7 +17,7 @@ import onnx
 from onnx import AttributeProto, NodeProto
 
 from ...errors import BAD_PROGRAM, FusionError, quote
-from ...ir.affine import NotAffine
+from ...ir.affine import NotAffine, is_static
 from ...ir.builder import BuildError, Builder
 from ...ir.module import Module, Value
 from . import fold, ops, registry  # noqa: F401 - importing ops fills the registry
@@ -303,7 +303,6 @@ class Importer:
 
     def _expand(self, node, schema, inputs, attributes, frame: _Frame) -> _Frame:
         """An op without a function of its own: by the body that ONNX defines it by."""
-        version = frame.opsets[domain(node.domain)]
         function = None
         if schema.has_function:
             function = schema.function_body
@@ -311,7 +310,8 @@ class Importer:
             types = []
             for value in inputs:
                 elem = next((k for k, v in DTYPES.items() if value is not None and v == value.dtype), 0)
-                types.append(onnx.helper.make_tensor_type_proto(elem, None).SerializeToString() if elem else b"")
+                sizes = [s if is_static(s) else None for s in value.shape] if elem else None
+                types.append(onnx.helper.make_tensor_type_proto(elem, sizes).SerializeToString() if elem else b"")
             plain = NodeProto()
             plain.CopyFrom(node)
             del plain.attribute[:]
@@ -321,7 +321,8 @@ class Importer:
         if function is None or not function.node:
             raise Unsupported("no such op in this importer")
         inner = self._call(node, function, inputs, attributes, frame)
-        inner.opsets = {**inner.opsets, "": inner.opsets.get("", version)}
+        # Such a body may leave open which opset it is written for: then it is the model's own.
+        inner.opsets = {**inner.opsets, "": inner.opsets.get("", frame.opsets.get("", onnx.defs.onnx_opset_version()))}
         for name, declared in schema.attributes.items():
             if name not in inner.attributes and declared.default_value.name:
                 inner.attributes[name] = declared.default_value

@@ -22,6 +22,7 @@ from .failure import BadModel
 MAX_NODES = 10_000_000
 MAX_DEPTH = 64  # of If, Loop and Scan bodies, and of function calls
 MAX_BYTES = (1 << 31) - 1
+MAX_NAME = 4096
 
 FunctionKey = tuple[str, str, str]
 
@@ -76,6 +77,7 @@ def load_model(path: str) -> LoadedModel:
 
 def _opsets(imports, what: str) -> dict[str, int]:
     opsets: dict[str, int] = {}
+    _check_text((entry.domain for entry in imports), "the imported domain")
     for entry in imports:
         name = domain(entry.domain)
         if name in opsets:
@@ -96,6 +98,7 @@ def _checked(path: str, proto: ModelProto) -> LoadedModel:
         raise BadModel("the model imports no operator set; it may be truncated, export it again")
     functions: dict[FunctionKey, onnx.FunctionProto] = {}
     for function in proto.functions:
+        _check_text((function.name, function.domain, *function.output), "a name in a function:")
         key = (domain(function.domain), function.name, getattr(function, "overload", ""))
         if key in functions:
             raise BadModel(f"function {quote(function.name)} of domain {quote(function.domain)} is defined twice")
@@ -107,8 +110,19 @@ def _checked(path: str, proto: ModelProto) -> LoadedModel:
     return LoadedModel(path, proto, opsets, functions)
 
 
+def _check_text(names, what: str) -> None:
+    """A damaged protobuf gives strings that aren't UTF-8 as bytes; a NUL ends a name early elsewhere."""
+    for name in names:
+        if not isinstance(name, str) or "\0" in name:
+            raise BadModel(f"{what} {quote(name)} isn't valid text")
+        if len(name) > MAX_NAME:
+            raise BadModel(f"{what} {quote(name)} has more than {MAX_NAME} characters")
+
+
 def _unique(names, what: str) -> set[str]:
     seen: set[str] = set()
+    names = list(names)
+    _check_text(names, what)
     for name in names:
         if name in seen:
             raise BadModel(f"{what} {quote(name)} is defined twice")
@@ -144,6 +158,8 @@ def _check_nodes(nodes, names: _Names, pending: list, count: list[int]) -> None:
         count[0] += 1
         if count[0] > MAX_NODES:
             raise BadModel(f"the model has more than {MAX_NODES} nodes")
+        _check_text((node.name, node.op_type, node.domain, *node.input, *node.output), "a name in a node:")
+        _check_text([text for a in node.attribute for text in (a.name, a.ref_attr_name)], "an attribute's name")
         label = f"node {quote(node.name or (node.output[0] if node.output else ''))} ({node.op_type or 'no op type'})"
         if not node.op_type:
             raise BadModel(f"{label} has no op type")
@@ -183,6 +199,7 @@ def _check_graph(graph: GraphProto) -> None:
             raise BadModel("a graph input or initializer has no name")
         names.names |= inputs | initializers
         _check_nodes(current.node, names, pending, count)
+        _check_text((output.name for output in current.output), "graph output")
         for output in current.output:
             if output.name not in names:
                 raise BadModel(f"graph output {quote(output.name)} is defined nowhere")

@@ -132,10 +132,10 @@ def modulo(c: NodeContext):
     remainder = b.binary("rem", x, y)
     if c.int("fmod"):
         return remainder
-    if x.dtype in FLOATS:
+    if x.dtype in FLOATS and c.opset < 28:
         raise BadNode("floats need fmod = 1")
     zero = b.splat(0, x.dtype, x.shape)
-    signs = b.compare("lt", b.binary("xor", remainder, y), zero)
+    signs = b.binary("xor", b.compare("lt", remainder, zero), b.compare("lt", y, zero))
     wrong = b.binary("and", b.compare("ne", remainder, zero), signs)
     return b.select(wrong, b.binary("add", remainder, y), remainder)
 
@@ -162,8 +162,14 @@ def clip(c: NodeContext):
 
 @onnx_op("BitShift")
 def bit_shift(c: NodeContext):
-    direction = c.choice("direction", "", ("LEFT", "RIGHT"))
-    return c.b.binary("shift_left" if direction == "LEFT" else "shift_right", c.need(0), c.need(1))
+    """To the right copies of the sign come in: for a negative number the complement is shifted."""
+    b = c.b
+    x, count = b.broadcast_all([c.need(0), c.need(1)])
+    if c.choice("direction", "", ("LEFT", "RIGHT")) == "LEFT":
+        return b.binary("shift_left", x, count)
+    negative = b.compare("lt", x, b.scalar(0, x))
+    shifted = b.binary("shift_right", b.select(negative, b.unary("not", x), x), count)
+    return b.select(negative, b.unary("not", shifted), shifted)
 
 
 @onnx_op("Dropout")

@@ -95,3 +95,31 @@ def window(c: NodeContext):
     count = sizes[0] if c.int("periodic", 1) else sizes[0] - 1
     angle = np.arange(sizes[0], dtype=np.float64) * (2 * np.pi / count) if count > 0 else np.zeros(sizes[0])
     return c.b.constant(first - second * np.cos(angle) + third * np.cos(2 * angle), DTYPES[number])
+
+
+@onnx_op("MelWeightMatrix", since=17)
+def mel_weight_matrix(c: NodeContext):
+    """Triangles over the bins of a spectrum, equally wide on the mel scale: one column a triangle."""
+    what = ("number of mel bins", "length of the transform", "sample rate", "lower edge", "upper edge")
+    numbers = [c.array(i, text).reshape(-1) for i, text in enumerate(what)]
+    if any(n.size != 1 for n in numbers):
+        raise BadNode("an input isn't a scalar")
+    columns, length, rate = (int(n[0]) for n in numbers[:3])
+    low, high = (2595 * math.log10(1 + float(n[0]) / 700) for n in numbers[3:])
+    if columns < 1 or length < 1 or rate < 1 or (length // 2 + 1) * columns > 1 << 24:
+        raise BadNode(f"{columns} bins of a transform of {length} elements at rate {rate}")
+    number = c.int("output_datatype", 1)
+    if number not in DTYPES:
+        raise Unsupported(f"element type {type_name(number)}")
+    mel = low + np.arange(columns + 2) * ((high - low) / (columns + 2))
+    edges = ((length + 1) * (700 * (10 ** (mel / 2595) - 1)) // rate).astype(np.int64)
+    if edges.min() < 0 or edges.max() > length // 2:
+        raise BadNode("the edges lie outside of the spectrum")
+    matrix = np.zeros((length // 2 + 1, columns))
+    for column in range(columns):
+        begin, middle, end = edges[column : column + 3]
+        rising = np.arange(begin, middle + 1)
+        matrix[rising, column] = (rising - begin) / (middle - begin) if middle > begin else 1.0
+        falling = np.arange(middle, end)
+        matrix[falling, column] = (end - falling) / (end - middle) if end > middle else 0.0
+    return c.b.constant(matrix, DTYPES[number])

@@ -121,30 +121,31 @@ def arg(c: NodeContext):
     return c.b.reshape(result, [1 if i == axis else s for i, s in enumerate(x.shape)])
 
 
-@onnx_op("CumSum")
-def cumulative_sum(c: NodeContext):
-    """Adds copies shifted by 1, 2, 4, ...: log2(size) steps, exact for integers."""
+@onnx_op("CumSum", "CumProd")
+def cumulative(c: NodeContext):
+    """Combines copies shifted by 1, 2, 4, ...: log2(size) steps, exact for integers."""
     b, x = c.b, c.need(0)
     axes = c.static_sizes(1, "axis")
     if len(axes) != 1:
         raise BadNode(f"the axis has {len(axes)} elements, not one")
     axis = c.axis(axes[0], x.rank)
     size = c.static(x, dims=[axis])[0]
+    name, neutral = ("add", 0) if c.node.op_type == "CumSum" else ("mul", 1)
     backward = bool(c.int("reverse"))
     result = b.reverse(x, [axis]) if backward else x
     if c.int("exclusive") and size:
-        result = _shifted(c, result, axis, size, 1)
+        result = _shifted(c, result, axis, size, 1, neutral)
     step = 1
     while step < size:
-        result = b.binary("add", result, _shifted(c, result, axis, size, step))
+        result = b.binary(name, result, _shifted(c, result, axis, size, step, neutral))
         step *= 2
     return b.reverse(result, [axis]) if backward else result
 
 
-def _shifted(c: NodeContext, x: Value, axis: int, size: int, step: int) -> Value:
-    """x moved `step` elements on along the axis, zeros in front."""
+def _shifted(c: NodeContext, x: Value, axis: int, size: int, step: int, neutral: int) -> Value:
+    """x moved `step` elements on along the axis, the neutral element in front."""
     low = [step if i == axis else 0 for i in range(x.rank)]
-    return c.b.pad(c.b.slice_dim(x, axis, 0, size - step), c.b.scalar(0, x), low, [0] * x.rank)
+    return c.b.pad(c.b.slice_dim(x, axis, 0, size - step), c.b.scalar(neutral, x), low, [0] * x.rank)
 
 
 #: A TopK compares all pairs of a row; above this many of them it is refused.

@@ -185,7 +185,8 @@ def space_to_depth(c: NodeContext):
     if size < 1 or height % size or width % size:
         raise BadNode(f"blocksize {size} doesn't fit {x!r}")
     parts = b.reshape(x, [x.shape[0], channels, height // size, size, width // size, size])
-    moved = b.transpose(parts, [0, 3, 5, 1, 2, 4])
+    crd = c.choice("mode", "DCR", ("DCR", "CRD")) == "CRD"
+    moved = b.transpose(parts, [0, 1, 3, 5, 2, 4] if crd else [0, 3, 5, 1, 2, 4])
     return b.reshape(moved, [x.shape[0], channels * size * size, height // size, width // size])
 
 

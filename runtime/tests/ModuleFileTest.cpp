@@ -1,0 +1,485 @@
+//===- ModuleFileTest.cpp - Writing, reading and damaging modules ---------===//
+//
+// A damaged module is rejected with a message; with recomputed hashes it is
+// rejected or runs; it never crashes. Writes are atomic.
+//
+//===----------------------------------------------------------------------===//
+#include "ModuleFile.h"
+#include "Limits.h"
+#include "ModuleFormat.h"
+#include "Session.h"
+#include "TestModules.h"
+
+#include <cstring>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace fusion::rt;
+using namespace fusion::rt::test;
+
+namespace {
+
+/// Bytes at an address that is a multiple of 64.
+class Aligned {
+public:
+  explicit Aligned(const std::vector<uint8_t> &bytes)
+      : memory(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64 + 64)),
+        length(bytes.size()) {
+    std::memcpy(memory, bytes.data(), bytes.size());
+  }
+  ~Aligned() { std::free(memory); }
+  Aligned(const Aligned &) = delete;
+  uint8_t *data() { return static_cast<uint8_t *>(memory); }
+  size_t size() const { return length; }
+
+private:
+  void *memory;
+  size_t length;
+};
+
+std::vector<uint8_t> write(const Module &module) {
+  auto bytes = writeModule(module);
+  EXPECT_TRUE(bytes.ok()) << bytes.status().message();
+  return bytes.ok() ? *bytes : std::vector<uint8_t>();
+}
+
+/// A small module without native code: matmul with bias, then a copy.
+Module smallModule() {
+  ModuleBuilder builder(2);
+  ByteRange x = builder.input("x", {1, 3}, true);
+  ByteRange y = builder.output("y", {1, 2}, true);
+  ByteRange t = builder.scratch(16);
+  ByteRange w = builder.constant({1, 2, 3, 4, 5, 6});
+  ByteRange b = builder.constant({10, 20});
+  LibraryCall call;
+  call.op = LibraryOp::MatMul;
+  call.hasBias = true;
+  call.inputShape = {{1, 0}, {0, 3}};
+  call.weightShape = {{0, 3}, {0, 2}};
+  call.outputShape = {{1, 0}, {0, 2}};
+  builder.call(call, {x, w, b}, t);
+  builder.copy(t, y).copySize = {8, 0};
+  return builder.build();
+}
+
+/// Puts the right hashes into a changed file.
+void rehash(std::vector<uint8_t> &bytes) {
+  using namespace format;
+  uint32_t count;
+  std::memcpy(&count, &bytes[12], 4);
+  if (count > (bytes.size() - kPreambleSize) / kEntrySize)
+    return; // the reader rejects this count before it hashes
+  for (uint32_t i = 0; i < count; ++i) {
+    uint8_t *entry = &bytes[kPreambleSize + i * kEntrySize];
+    uint64_t offset, size;
+    std::memcpy(&offset, entry + 8, 8);
+    std::memcpy(&size, entry + 16, 8);
+    if (offset > bytes.size() || size > bytes.size() - offset)
+      continue;
+    auto digest = sha256(&bytes[offset], size);
+    std::memcpy(entry + 32, digest->data(), 32);
+  }
+  std::vector<uint8_t> hashed(bytes.begin(), bytes.begin() + kHashedPreamble);
+  hashed.insert(hashed.end(), bytes.begin() + kPreambleSize,
+                bytes.begin() + long(kPreambleSize + count * kEntrySize));
+  auto digest = sha256(hashed.data(), hashed.size());
+  std::memcpy(&bytes[kHashedPreamble], digest->data(), 32);
+}
+
+TEST(ModuleFile, RoundTripKeepsEverything) {
+  Module module = convModule(4);
+  auto bytes = write(module);
+  Aligned aligned(bytes);
+  auto view = readModule(aligned.data(), aligned.size());
+  ASSERT_TRUE(view.ok()) << view.status().message();
+  // Writing what was read gives the same bytes: nothing was lost.
+  Module again = view->module;
+  again.constants.assign(view->constants,
+                         view->constants + view->constantsSize);
+  EXPECT_EQ(write(again), bytes);
+  EXPECT_EQ(view->module.program.commands[0].name, "call0");
+  EXPECT_EQ(view->constants, aligned.data() + view->sections[2].offset);
+}
+
+TEST(ModuleFile, SameStructGivesSameBytes) {
+  EXPECT_EQ(write(convModule(4)), write(convModule(4)));
+}
+
+TEST(ModuleFile, TruncationAtEveryByteIsRejected) {
+  auto bytes = write(convModule());
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    Aligned part(std::vector<uint8_t>(bytes.begin(), bytes.begin() + long(size)));
+    auto view = readModule(part.data(), part.size());
+    ASSERT_EQ(view.status().code(), Code::Rejected) << size;
+  }
+}
+
+TEST(ModuleFile, TrailingBytesAreRejected) {
+  auto bytes = write(smallModule());
+  bytes.push_back(0);
+  Aligned aligned(bytes);
+  auto view = readModule(aligned.data(), aligned.size());
+  EXPECT_NE(view.status().message().find("M4"), std::string::npos);
+}
+
+TEST(ModuleFile, EverySingleBitFlipIsRejected) {
+  auto bytes = write(convModule());
+  Aligned aligned(bytes);
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    aligned.data()[bit / 8] ^= uint8_t(1 << bit % 8);
+    auto view = readModule(aligned.data(), aligned.size());
+    ASSERT_EQ(view.status().code(), Code::Rejected) << "bit " << bit;
+    aligned.data()[bit / 8] ^= uint8_t(1 << bit % 8);
+  }
+}
+
+/// Loads and runs; returns whether the module was accepted.
+bool loadAndRun(std::vector<uint8_t> bytes, const char *backend) {
+  Aligned aligned(bytes);
+  auto loaded = loadModuleMemory(aligned.data(), aligned.size());
+  if (!loaded.ok()) {
+    EXPECT_TRUE(loaded.status().code() == Code::Rejected ||
+                loaded.status().code() == Code::Resources)
+        << loaded.status().message();
+    return false;
+  }
+  SessionOptions options;
+  options.backend = backend;
+  options.threads = 1;
+  options.memoryLimit = 64 << 20;
+  auto session = Session::create(*loaded, options);
+  if (!session.ok()) {
+    EXPECT_NE(session.status().code(), Code::Internal)
+        << session.status().message();
+    return false;
+  }
+  const Program &program = (*loaded)->view.module.program;
+  std::vector<std::vector<char>> buffers;
+  std::vector<const void *> inputs;
+  std::vector<void *> outputs;
+  for (const Port &port : program.inputs)
+    buffers.emplace_back(program.segments[port.segment].size + 64);
+  for (const Port &port : program.outputs)
+    buffers.emplace_back(program.segments[port.segment].size + 64);
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (i < program.inputs.size())
+      inputs.push_back(buffers[i].data());
+    else
+      outputs.push_back(buffers[i].data());
+  return (*session)
+      ->run(program.maxBatch, inputs.data(), outputs.data())
+      .ok();
+}
+
+TEST(ModuleFile, BitFlipsWithRightHashesNeverCrash) {
+  auto bytes = write(smallModule());
+  ASSERT_TRUE(loadAndRun(bytes, "cpu"));
+  size_t accepted = 0, count = bytes.size() * 8;
+  for (size_t bit = 0; bit < count; ++bit) {
+    auto changed = bytes;
+    changed[bit / 8] ^= uint8_t(1 << bit % 8);
+    rehash(changed);
+    accepted += loadAndRun(std::move(changed), "cpu");
+  }
+  // Flips of weights, names and provenance must still be accepted.
+  EXPECT_GT(accepted, count / 20);
+  EXPECT_LT(accepted, count);
+}
+
+TEST(ModuleFile, BitFlipsOfALaunchingHeaderNeverCrash) {
+  // Native code isn't run: what it may touch is beyond any check.
+  auto bytes = write(convModule());
+  Aligned aligned(bytes);
+  auto view = readModule(aligned.data(), aligned.size());
+  ASSERT_TRUE(view.ok());
+  size_t first = view->sections[0].offset;
+  size_t last = first + view->sections[0].size;
+  for (size_t bit = first * 8; bit < last * 8; ++bit) {
+    auto changed = bytes;
+    changed[bit / 8] ^= uint8_t(1 << bit % 8);
+    rehash(changed);
+    loadAndRun(std::move(changed), "null");
+  }
+}
+
+void expectVersion(uint16_t major, uint16_t minor, const char *text) {
+  auto bytes = write(smallModule());
+  std::memcpy(&bytes[8], &major, 2);
+  std::memcpy(&bytes[10], &minor, 2);
+  rehash(bytes);
+  Aligned aligned(bytes);
+  auto view = readModule(aligned.data(), aligned.size());
+  EXPECT_EQ(view.status().code(), Code::Rejected);
+  EXPECT_NE(view.status().message().find(text), std::string::npos)
+      << view.status().message();
+}
+
+TEST(ModuleFile, OtherVersionsAreNamed) {
+  expectVersion(format::kMajor, format::kMinor + 1, "needs runtime format >= 1.1");
+  expectVersion(format::kMajor + 1, 0, "needs runtime format >= 2.0");
+  expectVersion(0, 9, "0.9 is no longer supported");
+}
+
+std::string rejection(std::vector<uint8_t> bytes) {
+  rehash(bytes);
+  Aligned aligned(bytes);
+  return readModule(aligned.data(), aligned.size()).status().message();
+}
+
+#define EXPECT_HAS(text, part)                                                 \
+  EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST(ModuleFile, SectionTableRulesAreChecked) {
+  auto bytes = write(smallModule());
+  uint8_t *first = &bytes[format::kPreambleSize];
+  uint8_t *second = first + format::kEntrySize;
+  auto with = [&](uint8_t *at, uint64_t value, size_t size) {
+    auto copy = bytes;
+    std::memcpy(&copy[size_t(at - bytes.data())], &value, size);
+    return rejection(copy);
+  };
+  EXPECT_HAS(with(first, 9, 4), "M8");            // unknown kind
+  EXPECT_HAS(with(second, 1, 4), "M8");           // duplicate
+  EXPECT_HAS(with(first + 4, 1, 4), "M5");        // reserved
+  EXPECT_HAS(with(first + 8, 64, 8), "M9");       // overlaps the table
+  EXPECT_HAS(with(second + 8, 1 << 20, 8), "M9"); // gap
+  EXPECT_HAS(with(second + 16, 0, 8), "M9");      // empty
+  EXPECT_HAS(with(second + 16, UINT64_MAX, 8), "M9");      // wraps
+  EXPECT_HAS(with(second + 16, UINT64_MAX - 63, 8), "M9"); // wraps with padding
+  // One section less than the file has: the rest is not covered.
+  auto fewer = bytes;
+  fewer[12] = 1;
+  EXPECT_HAS(rejection(fewer), "M9");
+  auto none = bytes;
+  none[12] = 0;
+  EXPECT_HAS(rejection(none), "M6");
+  auto many = bytes;
+  many[12] = 65;
+  many.resize(64 + 65 * 64 + 64);
+  uint64_t size = many.size();
+  std::memcpy(&many[16], &size, 8);
+  EXPECT_HAS(rejection(many), "M6");
+}
+
+TEST(ModuleFile, PaddingMustBeZero) {
+  Module module = smallModule();
+  auto bytes = write(module);
+  Aligned aligned(bytes);
+  auto view = readModule(aligned.data(), aligned.size());
+  ASSERT_TRUE(view.ok());
+  size_t end = view->sections[0].offset + view->sections[0].size;
+  if (end % 64 == 0)
+    GTEST_SKIP() << "this header needs no padding";
+  auto changed = bytes;
+  changed[end] = 1;
+  EXPECT_HAS(rejection(changed), "M10");
+}
+
+TEST(ModuleFile, LimitsHoldAtTheLimitAndOneAbove) {
+  Module module = smallModule();
+  module.program.name = std::string(limits::kNameBytes, 'n');
+  EXPECT_TRUE(writeModule(module).ok());
+  module.program.name += 'n';
+  EXPECT_FALSE(writeModule(module).ok());
+
+  module = smallModule();
+  module.program.inputs[0].tensor.shape = {{1, 0}, {0, 3}};
+  module.program.inputs[0].tensor.shape.resize(limits::kRank, {0, 1});
+  EXPECT_TRUE(writeModule(module).ok());
+  module.program.inputs[0].tensor.shape.resize(limits::kRank + 1, {0, 1});
+  EXPECT_FALSE(writeModule(module).ok());
+
+  // 2^48 elements in an empty-handed parameter: only the count is checked.
+  module = smallModule();
+  module.program.streams = limits::kStreams;
+  EXPECT_TRUE(writeModule(module).ok());
+  ++module.program.streams;
+  EXPECT_FALSE(writeModule(module).ok());
+
+  module = smallModule();
+  module.program.events = 65536;
+  module.program.streams = 256;
+  EXPECT_TRUE(writeModule(module).ok());
+  ++module.program.events;
+  EXPECT_FALSE(writeModule(module).ok());
+}
+
+TEST(ModuleFile, HugeShapesAreRejectedNotAllocated) {
+  // The shape whose product wraps 64 bits to something small.
+  Module module = smallModule();
+  module.program.inputs[0].tensor.shape = {
+      {0, 4194305}, {0, 4194305}, {0, 211106198978564}};
+  auto bytes = writeModule(module);
+  EXPECT_EQ(bytes.status().code(), Code::BadProgram);
+  EXPECT_HAS(bytes.status().message(), "too large");
+}
+
+TEST(ModuleFile, DeclaredPeakMustBeRight) {
+  Module module = smallModule();
+  ++module.program.peakBytes;
+  EXPECT_HAS(writeModule(module).status().message(), "peak");
+}
+
+TEST(ModuleFile, TailUnitsMustFollowTheRows) {
+  Module module = convModule(4);
+  module.program.commands[0].launch.units = {144, 1};
+  EXPECT_HAS(writeModule(module).status().message(), "multiple");
+  module.program.commands[0].launch.units = {72, 0};
+  EXPECT_TRUE(writeModule(module).ok());
+  module.program.commands[0].launch.units = {0, 144};
+  EXPECT_HAS(writeModule(module).status().message(), "multiple");
+}
+
+TEST(ModuleFile, WrongLibraryCallsAreRefused) {
+  Module good = convModule();
+  auto refused = [&](auto change, const char *text) {
+    Module module = good;
+    change(module.program.commands[0]);
+    EXPECT_HAS(writeModule(module).status().message(), text);
+  };
+  refused([](Command &c) { c.call.groups = 3; }, "groups");
+  refused([](Command &c) { c.call.strides = {1}; }, "one value");
+  refused([](Command &c) { c.call.strides = {0, 1}; }, "positive");
+  refused([](Command &c) { c.call.padLow = {-1, 1}; }, "negative");
+  refused([](Command &c) { c.call.padLow = {2, 1}; }, "does not follow");
+  refused([](Command &c) { c.call.weightShape[1].base = 1; }, "channels");
+  refused([](Command &c) { c.call.outputShape[3].base = 7; }, "too few");
+  refused([](Command &c) { c.call.inputShape[2].scale = 1; }, "leading");
+  refused([](Command &c) { c.operands.pop_back(); }, "operands instead of");
+  refused([](Command &c) { c.operands[0].writes = true; }, "is an input");
+  refused([](Command &c) { c.operands[1].range.size = 4; }, "too few");
+  refused([](Command &c) { c.launch.kernel = 99; }, "does not exist");
+  refused([](Command &c) { c.launch.grain = 0; }, "grain");
+  refused([](Command &c) { c.kind = CommandKind::Collective; }, "collectives");
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+std::string readText(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+size_t filesIn(const std::string &directory) {
+  size_t count = 0;
+  std::string command = "ls -A '" + directory + "' | wc -l";
+  FILE *pipe = popen(command.c_str(), "r");
+  EXPECT_EQ(fscanf(pipe, "%zu", &count), 1);
+  pclose(pipe);
+  return count;
+}
+
+std::string freshDirectory(const std::string &name) {
+  std::string directory = temporaryPath(name);
+  mkdir(directory.c_str(), 0700);
+  return directory;
+}
+
+TEST(ModuleFile, FullDiskLeavesTheOldFile) {
+  std::string directory = freshDirectory("full");
+  std::string path = directory + "/m.fsn";
+  ASSERT_TRUE(writeModuleFile(smallModule(), path).ok());
+  std::string before = readText(path);
+  pid_t child = fork();
+  if (child == 0) {
+    // In a child, because a file size limit can't be raised again.
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit limit = {1024, 1024};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    Status status = writeModuleFile(convModule(), path);
+    _exit(status.code() == Code::Resources ? 0 : 1);
+  }
+  int outcome = -1;
+  waitpid(child, &outcome, 0);
+  EXPECT_EQ(outcome, 0);
+  EXPECT_EQ(readText(path), before);
+  EXPECT_EQ(filesIn(directory), 1u);
+}
+
+TEST(ModuleFile, KilledWriterNeverTearsTheFile) {
+  std::string directory = freshDirectory("killed");
+  std::string path = directory + "/m.fsn";
+  Module small = smallModule(), large = convModule();
+  large.constants.resize(1 << 20);
+  large.program.segments[3].size = large.constants.size();
+  ASSERT_TRUE(writeModuleFile(small, path).ok());
+  std::string old = readText(path);
+  auto bytes = write(large);
+  std::string complete(bytes.begin(), bytes.end());
+  for (int i = 0; i < 200; ++i) {
+    pid_t child = fork();
+    if (child == 0) {
+      Status status = writeModuleFile(i % 2 ? small : large, path);
+      _exit(status.ok() ? 0 : 1);
+    }
+    usleep(useconds_t(i * 37 % 4000));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    std::string now = readText(path);
+    ASSERT_TRUE(now == old || now == complete) << now.size();
+  }
+}
+
+TEST(ModuleFile, UnwritablePlacesAreNamed) {
+  std::string directory = freshDirectory("readonly");
+  std::string path = directory + "/m.fsn";
+  Status missing = writeModuleFile(smallModule(), directory + "/no/m.fsn");
+  EXPECT_EQ(missing.code(), Code::Usage);
+  EXPECT_HAS(missing.message(), "no/m.fsn");
+  ASSERT_EQ(symlink("elsewhere", path.c_str()), 0);
+  Status link = writeModuleFile(smallModule(), path);
+  EXPECT_EQ(link.code(), Code::Usage);
+  EXPECT_HAS(link.message(), "symbolic link");
+  EXPECT_EQ(access((directory + "/elsewhere").c_str(), F_OK), -1);
+  EXPECT_EQ(writeModuleFile(smallModule(), directory).code(), Code::Usage);
+  EXPECT_EQ(filesIn(directory), 1u);
+}
+
+TEST(ModuleFile, NewFilesFollowTheUmask) {
+  std::string path = temporaryPath("umask.fsn");
+  mode_t old = umask(027);
+  ASSERT_TRUE(writeModuleFile(smallModule(), path).ok());
+  umask(old);
+  struct stat info;
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+}
+
+TEST(ModuleFile, ChangedFileIsDetectedBeforeARun) {
+  std::string path = temporaryPath("changing.fsn");
+  ASSERT_TRUE(writeModuleFile(smallModule(), path).ok());
+  auto loaded = loadModuleFile(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_TRUE((*loaded)->checkUnchanged().ok());
+  {
+    std::ofstream file(path, std::ios::app);
+    file << "x";
+  }
+  EXPECT_EQ((*loaded)->checkUnchanged().code(), Code::Rejected);
+  // Replacing the file leaves the mapped one as it was.
+  ASSERT_TRUE(writeModuleFile(smallModule(), path).ok());
+  auto again = loadModuleFile(path);
+  ASSERT_TRUE(again.ok());
+  ASSERT_TRUE(writeModuleFile(convModule(), path).ok());
+  EXPECT_TRUE((*again)->checkUnchanged().ok());
+}
+
+TEST(ModuleFile, NotAModuleIsSaidPlainly) {
+  auto load = [](const std::string &path) {
+    return loadModuleFile(path).status();
+  };
+  EXPECT_EQ(load(temporaryPath("missing.fsn")).code(), Code::Environment);
+  EXPECT_EQ(load("/dev/null").code(), Code::Rejected);
+  EXPECT_EQ(load("/").code(), Code::Rejected);
+  std::string path = temporaryPath("text.fsn");
+  std::ofstream(path) << std::string(1000, 'a');
+  EXPECT_HAS(load(path).message(), "not a Fusion module");
+}
+
+} // namespace
