@@ -46,7 +46,7 @@ def test_help_is_complete(capsys):
     (["import", "m.onnx", "-o", "o.mlir", "--input-shape", "x=1", "--input-shape", "x=2"], "'x' is given twice"),
     (["import", "m.onnx", "-o", "o.mlir", "--constant-input", "x=/nowhere.npy"], "/nowhere.npy: can't be read"),
     (["import", "/nowhere/m.onnx", "-o", "o.mlir"], "/nowhere/m.onnx: can't be read: No such file"),
-    (["import", "/tmp", "-o", "o.mlir"], "/tmp: can't be read: it isn't a regular file"),
+    (["import", "/tmp", "-o", "o.mlir"], "/tmp: can't be read: Is a directory"),
 ])
 def test_wrong_usage_is_exit_2(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
