@@ -35,7 +35,8 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
   if (lhs.getElementType() != rhs.getElementType())
     return error(loc, "element types differ");
   auto lhsMatrix = lhs.getShape().take_back(2), rhsMatrix = rhs.getShape().take_back(2);
-  bool lhsSwapped = adaptor.getTransposeLhs(), rhsSwapped = adaptor.getTransposeRhs();
+  bool lhsSwapped = shape::hasUnit(adaptor, adaptor.getTransposeLhs(), "transpose_lhs");
+  bool rhsSwapped = shape::hasUnit(adaptor, adaptor.getTransposeRhs(), "transpose_rhs");
   int64_t m = lhsMatrix[lhsSwapped ? 1 : 0], k = lhsMatrix[lhsSwapped ? 0 : 1];
   int64_t rhsK = rhsMatrix[rhsSwapped ? 1 : 0], n = rhsMatrix[rhsSwapped ? 0 : 1];
   if (!shape::agree(k, rhsK))

@@ -70,8 +70,7 @@ static llvm::Expected<int> openInside(StringRef folder, StringRef path) {
     return makeError("cannot read weights file '" + path + "' in '" + folder +
                      "': " + why);
   };
-  if (path.empty() || path.contains('\0') ||
-      llvm::sys::path::is_absolute(path))
+  if (path.empty() || path.contains('\0') || llvm::sys::path::is_absolute(path))
     return fail("the path must be relative and not empty");
   SmallVector<StringRef> components;
   path.split(components, '/', /*MaxSplit=*/-1, /*KeepEmpty=*/false);

@@ -46,6 +46,23 @@ mlir::FailureOr<mlir::RankedTensorType>
 withShape(std::optional<mlir::Location> loc, mlir::Type elementType,
           llvm::ArrayRef<int64_t> shape);
 
+/// Whether the unit attribute `name` is set. The parser infers types before it
+/// moves the attribute dictionary into the properties: both places count.
+template <typename AdaptorT>
+bool hasUnit(AdaptorT adaptor, bool property, llvm::StringRef name) {
+  mlir::DictionaryAttr attributes = adaptor.getAttributes();
+  return property || (attributes && attributes.contains(name));
+}
+
+/// The integer attribute `name`, whose property has the value `property`; see
+/// `hasUnit`.
+template <typename AdaptorT>
+int64_t getInteger(AdaptorT adaptor, int64_t property, llvm::StringRef name) {
+  mlir::DictionaryAttr attributes = adaptor.getAttributes();
+  auto value = attributes ? attributes.getAs<mlir::IntegerAttr>(name) : mlir::IntegerAttr();
+  return value && value.getType().isInteger(64) ? value.getInt() : property;
+}
+
 } // namespace fusion::shape
 
 #endif // FUSION_LIB_IR_SHAPEINFERENCE_H

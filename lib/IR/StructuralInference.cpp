@@ -196,7 +196,8 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
                                          SmallVectorImpl<Type> &results) {
   auto type = typeOf(adaptor.getInput());
   auto indices = typeOf(adaptor.getIndices());
-  int64_t axis = adaptor.getAxis(), batch = adaptor.getBatchDims();
+  int64_t axis = adaptor.getAxis();
+  int64_t batch = shape::getInteger(adaptor, adaptor.getBatchDims(), "batch_dims");
   if (batch < 0 || batch > axis || axis >= type.getRank() ||
       batch > indices.getRank())
     return error(loc, "needs 0 <= batch_dims <= axis < rank, and batch_dims <= "
@@ -221,7 +222,7 @@ LogicalResult GatherNdOp::inferReturnTypes(MLIRContext *,
                                            SmallVectorImpl<Type> &results) {
   auto type = typeOf(adaptor.getInput());
   auto indices = typeOf(adaptor.getIndices());
-  int64_t batch = adaptor.getBatchDims();
+  int64_t batch = shape::getInteger(adaptor, adaptor.getBatchDims(), "batch_dims");
   if (indices.getRank() < 1 || indices.isDynamicDim(indices.getRank() - 1))
     return error(loc, "the indices need a static last dimension");
   int64_t depth = indices.getShape().back();

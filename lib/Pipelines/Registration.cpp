@@ -34,6 +34,7 @@ void fusion::registerDialects(DialectRegistry &registry) {
 void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
+  registerSimplifyPipelines();
   registerSchedulePasses();
   registerFusePasses();
   registerFusePipeline();

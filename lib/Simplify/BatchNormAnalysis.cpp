@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "BatchNormAnalysis.h"
 
+#include "fusion/IR/BatchExtent.h"
+
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -47,9 +49,8 @@ static double getUnitRoundoff(Type type) {
 }
 
 /// Elements of a constant, also behind reshapes.
-static std::optional<TensorData> readConstant(Value value,
-                                              ConstantReader &reader,
-                                              std::string *reason) {
+static std::optional<TensorData>
+readConstant(Value value, ConstantReader &reader, std::string *reason) {
   auto type = cast<RankedTensorType>(value.getType());
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getInput();
@@ -131,8 +132,7 @@ struct ProducerView {
 };
 } // namespace
 
-template <typename ConvLike>
-static int64_t getConvChannelDim(ConvLike op) {
+template <typename ConvLike> static int64_t getConvChannelDim(ConvLike op) {
   return op.getLayout() == Layout::NCHW ? 1 : op.getType().getRank() - 1;
 }
 
@@ -149,8 +149,7 @@ static ProducerView viewProducer(ConvTransposeOp op) {
   auto weights = cast<RankedTensorType>(op.getWeights().getType());
   int64_t perGroup = weights.getDimSize(1);
   int64_t inputPerGroup = weights.getDimSize(0) / op.getGroups();
-  int64_t window =
-      ShapedType::getNumElements(weights.getShape().drop_front(2));
+  int64_t window = ShapedType::getNumElements(weights.getShape().drop_front(2));
   return {op.getWeights(), op.getBias(), getConvChannelDim(op),
           2 * inputPerGroup * window, [=](int64_t i) {
             int64_t j = i / window % perGroup;
@@ -165,57 +164,24 @@ static ProducerView viewProducer(MatmulOp op) {
   int64_t columns = weights.getDimSize(weights.getRank() - 1);
   bool transposed = op.getTransposeRhs();
   int64_t depth = transposed ? columns : rows;
-  return {op.getRhs(), Value(), op.getType().getRank() - 1, 2 * depth,
-          [=](int64_t i) {
-            return transposed ? i / columns % rows : i % columns;
-          }};
+  return {
+      op.getRhs(), Value(), op.getType().getRank() - 1, 2 * depth,
+      [=](int64_t i) { return transposed ? i / columns % rows : i % columns; }};
 }
 
-/// That the `?` dimension of `value` is `n * B`: n, or nullopt if it isn't
-/// known from the ops just above.
+/// The one `?` of `value` as a multiple of B, or nullopt if it isn't one.
 static std::optional<int64_t> getBatchScale(Value value) {
-  int64_t numerator = 1, denominator = 1;
-  constexpr int kMaxSteps = 64;
-  for (int step = 0; step < kMaxSteps; ++step) {
-    Operation *op = value.getDefiningOp();
-    if (!op)
-      break;
-    if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
-      auto input = cast<RankedTensorType>(broadcast.getInput().getType());
-      if (input.hasStaticShape()) {
-        numerator *= broadcast.getBatchScale();
-        return numerator % denominator == 0
-                   ? std::optional<int64_t>(numerator / denominator)
-                   : std::nullopt;
-      }
-      value = broadcast.getInput();
-    } else if (auto reshape = dyn_cast<ReshapeOp>(op)) {
-      auto product = [](Type type) {
-        int64_t count = 1;
-        for (int64_t extent : cast<RankedTensorType>(type).getShape())
-          count *= ShapedType::isDynamic(extent) ? 1 : extent;
-        return count;
-      };
-      numerator *= product(reshape.getInput().getType());
-      denominator *= product(reshape.getType());
-      if (denominator == 0 || numerator > (int64_t(1) << 31) ||
-          denominator > (int64_t(1) << 31))
-        return std::nullopt;
-      value = reshape.getInput();
-    } else if (isa<ElementwiseOpInterface, ConvOp, ConvTransposeOp, MaxPoolOp,
-                   AvgPoolOp, BatchNormOp, TransposeOp, SoftmaxOp, LayerNormOp,
-                   RmsNormOp, ReduceOp, MatmulOp>(op)) {
-      value = op->getOperand(0);
-    } else {
-      return std::nullopt;
-    }
-    if (cast<RankedTensorType>(value.getType()).getNumDynamicDims() != 1)
-      return std::nullopt;
-  }
-  // A function argument's `?` is B.
-  if (!isa<BlockArgument>(value) || numerator % denominator != 0)
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getNumDynamicDims() != 1)
     return std::nullopt;
-  return numerator / denominator;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    if (!type.isDynamicDim(dim))
+      continue;
+    std::optional<BatchExtent> extent = getBatchExtent(value, dim);
+    if (extent && extent->base == 0)
+      return extent->scale;
+  }
+  return std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//
@@ -270,8 +236,9 @@ bool Analyzer::findProducer() {
       return true;
     };
     if (!take(add.getRhs(), add.getLhs()) && !take(add.getLhs(), add.getRhs()))
-      return refuse("the add before it does not add a constant bias: an operand " +
-                    reason);
+      return refuse(
+          "the add before it does not add a constant bias: an operand " +
+          reason);
     fold.adds.insert(fold.adds.begin(), add);
   }
   Operation *op = value.getDefiningOp();
@@ -301,8 +268,8 @@ bool Analyzer::findProducer() {
 bool Analyzer::checkUses() {
   int64_t uses = 1;
   auto count = [&](Value value) {
-    uses = std::max<int64_t>(
-        uses, std::distance(value.use_begin(), value.use_end()));
+    uses = std::max<int64_t>(uses,
+                             std::distance(value.use_begin(), value.use_end()));
   };
   count(fold.producer->getResult(0));
   for (AddOp add : fold.adds)
@@ -397,17 +364,18 @@ bool Analyzer::foldWeights() {
   double limit = kMaxRoundingLoss * getUnitRoundoff(type);
   for (int64_t c = 0; c < channels; ++c)
     if (lost[c] > limit * kept[c])
-      return refuse(llvm::formatv("folded weights of channel {0} underflow {1}: "
-                                  "relative rounding error {2}, limit {3}",
-                                  c, type, lost[c] / kept[c], limit));
+      return refuse(
+          llvm::formatv("folded weights of channel {0} underflow {1}: "
+                        "relative rounding error {2}, limit {3}",
+                        c, type, lost[c] / kept[c], limit));
   fold.weights = TensorData::own(old->getType(), std::move(bytes),
                                  /*isSplat=*/false);
 
   std::vector<char> biasBytes(channels * elementBytes);
   for (int64_t c = 0; c < channels; ++c)
     if (!std::isfinite(round(shift[c], biasBytes.data() + c * elementBytes)))
-      return refuse(llvm::formatv(
-          "folded bias {0} is {1}, which overflows {2}", c, shift[c], type));
+      return refuse(llvm::formatv("folded bias {0} is {1}, which overflows {2}",
+                                  c, shift[c], type));
   fold.bias = TensorData::own(RankedTensorType::get({channels}, type),
                               std::move(biasBytes), /*isSplat=*/false);
   return true;
@@ -420,9 +388,7 @@ BatchNormFold Analyzer::run() {
   if (isa<MatmulOp>(fold.producer) && !type.hasStaticShape()) {
     // The bias needs a broadcast, which must say what `?` is.
     std::optional<int64_t> batchScale =
-        type.getNumDynamicDims() == 1
-            ? getBatchScale(fold.producer->getResult(0))
-            : std::nullopt;
+        getBatchScale(fold.producer->getResult(0));
     if (batchScale)
       fold.batchScale = *batchScale;
     else

@@ -55,8 +55,9 @@ public:
     added->remove();
     symbols.insert(added, std::next(parameter->getIterator()));
     reader.add(added);
-    return GetParameterOp::create(builder, loc, data.getType(),
-                                  FlatSymbolRefAttr::get(added.getSymNameAttr()));
+    return GetParameterOp::create(
+        builder, loc, data.getType(),
+        FlatSymbolRefAttr::get(added.getSymNameAttr()));
   }
 
 private:
@@ -78,11 +79,10 @@ static Value buildFolded(OpBuilder &builder, const BatchNormFold &fold,
                          Value weights, Value bias) {
   Location loc = fold.producer->getLoc();
   if (auto conv = dyn_cast<ConvOp>(fold.producer))
-    return ConvOp::create(builder, loc, conv.getType(), conv.getInput(),
-                          weights, bias, conv.getStridesAttr(),
-                          conv.getPadLowAttr(), conv.getPadHighAttr(),
-                          conv.getDilationsAttr(), conv.getGroupsAttr(),
-                          conv.getLayoutAttr());
+    return ConvOp::create(
+        builder, loc, conv.getType(), conv.getInput(), weights, bias,
+        conv.getStridesAttr(), conv.getPadLowAttr(), conv.getPadHighAttr(),
+        conv.getDilationsAttr(), conv.getGroupsAttr(), conv.getLayoutAttr());
   if (auto conv = dyn_cast<ConvTransposeOp>(fold.producer))
     return ConvTransposeOp::create(
         builder, loc, conv.getType(), conv.getInput(), weights, bias,
@@ -90,16 +90,14 @@ static Value buildFolded(OpBuilder &builder, const BatchNormFold &fold,
         conv.getOutputPaddingAttr(), conv.getDilationsAttr(),
         conv.getGroupsAttr(), conv.getLayoutAttr());
   auto matmul = cast<MatmulOp>(fold.producer);
-  Value product = MatmulOp::create(builder, loc, matmul.getType(),
-                                   matmul.getLhs(), weights,
-                                   matmul.getTransposeLhsAttr(),
-                                   matmul.getTransposeRhsAttr());
+  Value product = MatmulOp::create(
+      builder, loc, matmul.getType(), matmul.getLhs(), weights,
+      matmul.getTransposeLhsAttr(), matmul.getTransposeRhsAttr());
   int64_t axis = matmul.getType().getRank() - 1;
   BatchNormOp norm = fold.norm;
-  Value added = BroadcastOp::create(
-      builder, norm.getLoc(), matmul.getType(), bias,
-      builder.getDenseI64ArrayAttr({axis}),
-      builder.getI64IntegerAttr(fold.batchScale));
+  Value added = BroadcastOp::create(builder, norm.getLoc(), matmul.getType(),
+                                    bias, builder.getDenseI64ArrayAttr({axis}),
+                                    builder.getI64IntegerAttr(fold.batchScale));
   return AddOp::create(builder, norm.getLoc(), matmul.getType(), product,
                        added);
 }
@@ -174,8 +172,7 @@ struct FoldBatchNorm final : fusion::impl::FoldBatchNormBase<FoldBatchNorm> {
     WeightsBuilder weights(module, reader);
     int64_t folded = 0;
     for (BatchNormOp norm : norms) {
-      BatchNormFold fold =
-          analyzeBatchNorm(norm, reader, cloneFlopsPerElement);
+      BatchNormFold fold = analyzeBatchNorm(norm, reader, cloneFlopsPerElement);
       reportFold(fold, norm.getLoc());
       if (!fold)
         continue;

@@ -36,11 +36,7 @@ void fusion::buildSimplifyPipeline(OpPassManager &pm,
   pm.addPass(createCanonicalize());
 }
 
-void fusion::registerSimplifyPasses() {
-  registerFoldBatchNorm();
-  registerEvaluateConstants();
-  registerCanonicalize();
-  registerPropagateLayout();
+void fusion::registerSimplifyPipelines() {
   PassPipelineRegistration<SimplifyOptions>(
       "fusion-simplify",
       "Phase 1: canonical forms, folded BatchNorms, evaluated constants, "

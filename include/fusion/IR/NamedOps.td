@@ -207,7 +207,7 @@ class Fusion_RowNormOp<string mnemonic> : Fusion_DecomposedOp<mnemonic, [AttrSiz
   let results = (outs Fusion_FloatTensor:$result);
   let assemblyFormat = [{
     $input (`scale` $scale^)? (`bias` $bias^)? `epsilon` `=` $epsilon `axis` `=` $axis attr-dict
-    `:` type($input) (`,` type($scale)^)? (`,` type($bias)^)?
+    `:` custom<RowNormTypes>(ref($scale), ref($bias), type($input), type($scale), type($bias))
   }];
   let hasVerifier = 1;
 }

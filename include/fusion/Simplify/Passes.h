@@ -50,8 +50,9 @@ struct SimplifyOptions : public mlir::PassPipelineOptions<SimplifyOptions> {
 void buildSimplifyPipeline(mlir::OpPassManager &pm,
                            const SimplifyOptions &options);
 
-/// Registers the phase's passes and the pipeline `fusion-simplify`.
-void registerSimplifyPasses();
+/// Registers the pipeline `fusion-simplify`. The passes themselves register
+/// through the generated registerSimplifyPasses.
+void registerSimplifyPipelines();
 
 /// Exact rewrites of arithmetic: identities, reciprocals of powers of two,
 /// clamps, casts that lose nothing.
