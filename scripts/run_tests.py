@@ -165,11 +165,12 @@ def scriptSuite(folder, build):
             word = {0: "ok", SKIPPED: "skipped"}.get(status, f"FAILED (exit {status})")
             print(f"       {path.name}: {word}, {time.monotonic() - start:.1f} s", flush=True)
             counts = [int(n or 0) for n in (COUNTS.findall(text) or [[]])[-1]]
-            if counts and (status == 0) == (counts[1] == 0):
-                result.passed += counts[0]
-                result.failed += counts[1]
-                result.skipped += counts[2]
-                result.output += f"--- {path.name}\n{text}\n" if counts[1] else ""
+            if counts:
+                own = settled(Result(*counts, output=text), status)
+                result.passed += own.passed
+                result.failed += own.failed
+                result.skipped += own.skipped
+                result.output += f"--- {path.name}\n{own.output}\n" if own.failed else ""
             elif status == 0:
                 result.passed += 1
             elif status == SKIPPED:
