@@ -315,7 +315,8 @@ ArrayAttr Planner::accesses(GroupOp group, ArrayRef<int64_t> operands,
                                    inPlace  ? AccessKind::ReadWrite
                                    : output ? AccessKind::Write
                                             : AccessKind::Read,
-                                   rangeOf(value)));
+                                   rangeOf(value),
+                                   ofKernel ? getElementTypeOrSelf(value) : Type()));
   }
   return builder.getArrayAttr(list);
 }
@@ -357,7 +358,8 @@ LogicalResult Planner::emitCommand(GroupOp group) {
              list, accesses(group, list, /*ofKernel=*/true).getAsRange<AccessAttr>()))
       entries.push_back(index == target ? AccessAttr::get(builder.getContext(),
                                                           AccessKind::ReadWrite,
-                                                          access.getRange())
+                                                          access.getRange(),
+                                                          access.getElementType())
                                         : access);
     tailOperands = builder.getArrayAttr(entries);
   }
