@@ -8,6 +8,7 @@
 #include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/Pipelines/Compile.h"
 #include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
 
@@ -36,8 +37,9 @@ void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
   registerSimplifyPipelines();
-  registerCodegenPasses();
-  registerSchedulePasses();
   registerFusePasses();
   registerFusePipeline();
+  registerCodegenPasses();
+  registerSchedulePasses();
+  registerPipelines();
 }
