@@ -145,7 +145,7 @@ Value BodyEvaluator::evaluateSerially(Value tensor, Key at) {
   Type element = k.computeType(tensor.getType());
   Value start = k.op<LLVM::PoisonOp>(k.vectorOf(element));
   auto result =
-      k.loop(k.constantI64(0), k.constantI64(kLanes), 1, start,
+      k.loop(k.constantI64(0), k.constantI64(k.lanes), 1, start,
              [&](Value lane, ValueRange carried) -> SmallVector<Value> {
                Scope scope(*this);
                Coordinates one;

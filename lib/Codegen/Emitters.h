@@ -56,15 +56,28 @@ std::optional<Coordinates> matchUnitDims(llvm::ArrayRef<int64_t> from,
                                          llvm::ArrayRef<Index> at,
                                          llvm::ArrayRef<int64_t> to);
 
+/// Parts of the innermost dimension in which a concat or a pad reads one
+/// operand only: part i is [bounds[i], bounds[i + 1]).
+struct InnerSegments {
+  llvm::SmallVector<int64_t> bounds;
+  /// Called before the code of part i is built, and with the number of bounds
+  /// at the end.
+  std::function<void(size_t)> enter;
+};
+
 /// Walks over all positions of `shape`, dimensions merged where `canMerge`
 /// (entry d: d with d + 1) says that their accesses stay contiguous, and calls
 /// `body` for vectors of positions along the innermost one and for single ones.
 /// Returns the units, or nullopt when they are not affine in the batch.
+/// With `segments` the innermost dimension is not merged and walked segment by
+/// segment.
 std::optional<KernelShape>
 iterate(KernelTask &task, llvm::ArrayRef<Extent> shape,
         llvm::ArrayRef<bool> canMerge, int64_t costPerElement,
-        llvm::function_ref<void(llvm::ArrayRef<Index>)> body);
-/// `body` for the elements [begin, end), in vectors then one by one.
+        llvm::function_ref<void(llvm::ArrayRef<Index>)> body,
+        const InnerSegments *segments = nullptr);
+/// `body` for the elements [begin, end), in vectors then one by one; `length`
+/// is their number, if it is known.
 void iterateRange(KernelTask &task, mlir::Value begin, mlir::Value end,
                   std::optional<int64_t> length,
                   llvm::function_ref<void(const Index &)> body);

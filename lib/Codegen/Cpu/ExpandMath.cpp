@@ -10,7 +10,9 @@
 #include "ExpandMath.h"
 #include "FloatBuilder.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <limits>
@@ -202,18 +204,47 @@ public:
     Value function = loadFunction(b, ordinal);
     if (!vector)
       return callOne(b, function, element, arguments);
-    Value result = LLVM::PoisonOp::create(b.b, b.loc, vector);
-    for (int64_t lane = 0; lane < vector.getNumElements(); ++lane) {
-      Value number =
-          arith::ConstantOp::create(b.b, b.loc, b.b.getI64IntegerAttr(lane));
-      SmallVector<Value> scalars;
-      for (Value argument : arguments)
-        scalars.push_back(
-            LLVM::ExtractElementOp::create(b.b, b.loc, argument, number));
-      Value value = callOne(b, function, element, scalars);
-      result = LLVM::InsertElementOp::create(b.b, b.loc, result, value, number);
+    // Through memory, one call in a loop: sixteen calls in a row would be much
+    // code for nothing.
+    auto allocate = [&] {
+      OpBuilder::InsertionGuard guard(b.b);
+      auto function = b.b.getBlock()->getParentOp();
+      if (!isa<func::FuncOp>(function))
+        function = function->getParentOfType<func::FuncOp>();
+      b.b.setInsertionPointToStart(&function->getRegion(0).front());
+      Value one =
+          arith::ConstantOp::create(b.b, b.loc, b.b.getI64IntegerAttr(1));
+      return LLVM::AllocaOp::create(
+                 b.b, b.loc, LLVM::LLVMPointerType::get(b.b.getContext()),
+                 vector, one, 64)
+          .getResult();
+    };
+    SmallVector<Value> slots;
+    for (Value argument : arguments) {
+      slots.push_back(allocate());
+      LLVM::StoreOp::create(b.b, b.loc, argument, slots.back());
     }
-    return result;
+    Value to = allocate();
+    auto number = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(b.b, b.loc,
+                                       b.b.getI64IntegerAttr(value));
+    };
+    auto loop = scf::ForOp::create(b.b, b.loc, number(0),
+                                   number(vector.getNumElements()), number(1));
+    {
+      OpBuilder::InsertionGuard guard(b.b);
+      b.b.setInsertionPointToStart(loop.getBody());
+      auto at = [&](Value slot) -> Value {
+        return LLVM::GEPOp::create(b.b, b.loc, slot.getType(), element, slot,
+                                   ValueRange{loop.getInductionVar()});
+      };
+      SmallVector<Value> scalars;
+      for (Value slot : slots)
+        scalars.push_back(LLVM::LoadOp::create(b.b, b.loc, element, at(slot)));
+      Value value = callOne(b, function, element, scalars);
+      LLVM::StoreOp::create(b.b, b.loc, value, at(to));
+    }
+    return LLVM::LoadOp::create(b.b, b.loc, vector, to);
   }
 
 private:
