@@ -28,8 +28,12 @@ def Fusion_RangeAttr : AttrDef<Fusion_Dialect, "Range"> {
 def Fusion_AccessAttr : AttrDef<Fusion_Dialect, "Access"> {
   let mnemonic = "access";
   let summary = "a byte range that a command reads, writes, or both";
-  let parameters = (ins EnumParameter<Fusion_AccessKind>:$kind, "::fusion::RangeAttr":$range);
-  let assemblyFormat = "`<` $kind `,` $range `>`";
+  let description = [{
+    A kernel's access says the element type, for checks of values at run time.
+  }];
+  let parameters = (ins EnumParameter<Fusion_AccessKind>:$kind, "::fusion::RangeAttr":$range,
+                        OptionalParameter<"::mlir::Type">:$elementType);
+  let assemblyFormat = "`<` $kind `,` $range (`,` $elementType^)? `>`";
 }
 
 def Fusion_AccessArrayAttr : TypedArrayAttrBase<Fusion_AccessAttr, "array of byte range accesses">;
