@@ -68,8 +68,9 @@ struct ByteRange {
   uint32_t allocation = 0;
 };
 
-/// One buffer a command touches. A range both read and written (in place) is
-/// one operand with both flags.
+/// One buffer a command touches. A range both read and written (in place) has
+/// both flags. A kernel with one operand to read and another to write computes in
+/// place when both are the same range and both have both flags.
 struct Operand {
   ByteRange range;
   bool reads = false;

@@ -316,7 +316,8 @@ Status ScheduleVerifier::checkDisjoint(const Command &command) {
   }
   if (command.kind == CommandKind::Launch || (isCall && command.hasTail))
     for (const Operand &operand : command.launch.operands)
-      add(operand.range, operand.writes, false, false);
+      add(operand.range, operand.writes, false,
+          operand.reads && operand.writes);
   if (command.kind == CommandKind::Copy) {
     add(command.source, false, true, false);
     add(command.target, true, true, false);
@@ -339,7 +340,8 @@ Status ScheduleVerifier::checkDisjoint(const Command &command) {
       return exact && a.exempt && b.exempt;
     if (a.ofCall != b.ofCall)
       return exact && (a.ofCall ? a.exempt : b.exempt);
-    return false;
+    // A kernel that computes in place says so on both of its operands.
+    return exact && a.exempt && b.exempt;
   };
   // `open` holds the items that reach beyond the current one's start. Readers
   // may pile up there, so only the writers are compared with everything.

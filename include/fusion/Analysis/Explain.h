@@ -1,0 +1,90 @@
+//===- Explain.h - What the compiler decided, for people --------*- C++ -*-===//
+//
+// Collects the remarks of category "fusion" while passes run, and builds from
+// them and from the graph before and behind fusion what `--explain` prints: the
+// groups, launches and bytes saved, and each refusal with its reason. The texts
+// of the rules are in FusionRules.h.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_ANALYSIS_EXPLAIN_H
+#define FUSION_ANALYSIS_EXPLAIN_H
+
+#include "fusion/Analysis/FusionRules.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <mutex>
+#include <string>
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
+
+namespace fusion {
+
+/// What a graph costs to run, counted in the IR.
+struct GraphStats {
+  /// Kernels and calls: one for each group and each compute op outside groups.
+  int64_t launches = 0;
+  /// Bytes of values that one launch writes and another reads, at the largest
+  /// batch.
+  int64_t intermediateBytes = 0;
+  /// Number of groups by kind.
+  llvm::MapVector<llvm::StringRef, int64_t> groups;
+};
+
+/// Counts over the functions of `module` at the graph level.
+GraphStats computeGraphStats(mlir::ModuleOp module);
+
+/// Remarks with one id and outcome.
+struct DecisionCount {
+  std::string rule;
+  std::string reason;
+  bool accepted = false;
+  int64_t count = 0;
+  /// Sum of the `bytes` that the remarks name.
+  int64_t bytes = 0;
+  /// Producer, consumer and place of the first one.
+  std::string example;
+};
+
+/// Counts of decisions as they were made. Thread safe.
+class DecisionLog {
+public:
+  void add(llvm::StringRef rule, bool accepted, llvm::StringRef reason,
+           int64_t bytes, std::string example);
+  /// In the order of each rule's first remark.
+  llvm::SmallVector<DecisionCount> getCounts() const;
+
+private:
+  mutable std::mutex mutex;
+  llvm::SmallVector<DecisionCount, 0> counts;
+  /// Rule and outcome -> index in `counts`.
+  llvm::StringMap<size_t> index;
+};
+
+/// Makes the remarks of category "fusion" of all passes that run in `context`
+/// from now on go to `log`, which must outlive the passes. Replaces the
+/// context's remark engine.
+llvm::LogicalResult collectDecisions(mlir::MLIRContext &context,
+                                     DecisionLog &log);
+
+struct ExplainReport {
+  GraphStats before, after;
+  /// Pairs fused and refused by fusion, most frequent first.
+  llvm::SmallVector<DecisionCount> fused, refused;
+  /// Everything else that passes reported.
+  llvm::SmallVector<DecisionCount> rewritten, notRewritten;
+};
+
+/// `before` is counted ahead of the fuse phase, `after` behind it.
+ExplainReport computeExplain(GraphStats before, GraphStats after,
+                             const DecisionLog &log);
+
+/// A table of at most 100 columns.
+void printExplain(const ExplainReport &report, llvm::raw_ostream &os);
+
+} // namespace fusion
+
+#endif // FUSION_ANALYSIS_EXPLAIN_H

@@ -1,0 +1,71 @@
+//===- FusionRules.h - Why two ops are fused, or not ------------*- C++ -*-===//
+//
+// The one table of rule ids. A remark of category "fusion" is named after the
+// rule that decided; `--explain` prints the rule's text beside its counts. Ids
+// are stable: tests, plan files and people's filters depend on them.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_ANALYSIS_FUSIONRULES_H
+#define FUSION_ANALYSIS_FUSIONRULES_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace fusion {
+
+enum class FusionRule : unsigned {
+  // A pair was fused.
+  FuseEpilogue,
+  FuseRowReduce,
+  FuseColumnReduce,
+  FuseLoop,
+  FuseScatterUpdates,
+  CloneCheap,
+  // A limit of granularity was reached.
+  MaxOps,
+  MaxInputs,
+  MaxGroupOps,
+  // Order of the program.
+  Barrier,
+  Cycle,
+  // A value would be computed more than once, or read before it is whole.
+  Recompute,
+  TwoIndexMaps,
+  InPlaceHazard,
+  // The group would fit no emitter.
+  TwoAnchors,
+  AnchorOperand,
+  EpilogueOp,
+  EpilogueShape,
+  LibraryResult,
+  ReduceInEpilogue,
+  RowSpace,
+  RowOp,
+  ColumnOp,
+  ScatterOp,
+  IterationShape,
+  NoEmitter,
+};
+
+/// One row of the table.
+struct FusionRuleInfo {
+  FusionRule rule;
+  llvm::StringLiteral id;
+  /// Whether the rule fuses a pair; the others refuse it.
+  bool accepts;
+  /// The reason, as a person reads it.
+  llvm::StringLiteral text;
+};
+
+/// All rules, in the order of the enum.
+llvm::ArrayRef<FusionRuleInfo> getFusionRules();
+
+/// The row of one rule.
+const FusionRuleInfo &getFusionRuleInfo(FusionRule rule);
+
+/// The row with this id, or null.
+const FusionRuleInfo *findFusionRule(llvm::StringRef id);
+
+} // namespace fusion
+
+#endif // FUSION_ANALYSIS_FUSIONRULES_H

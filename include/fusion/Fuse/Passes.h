@@ -1,0 +1,47 @@
+//===- Passes.h - Passes of the fuse phase ----------------------*- C++ -*-===//
+#ifndef FUSION_FUSE_PASSES_H
+#define FUSION_FUSE_PASSES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace fusion {
+
+#define GEN_PASS_DECL
+#include "fusion/Fuse/Passes.h.inc"
+
+/// Options of the phase, as of its flag `--fusion-fuse`.
+struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
+  Option<int64_t> maxOps{
+      *this, "max-ops",
+      llvm::cl::desc("Named and arithmetic ops on the longest path of a group"),
+      llvm::cl::init(8)};
+  Option<int64_t> maxInputs{
+      *this, "max-inputs",
+      llvm::cl::desc("Inputs and outputs of a group, together"),
+      llvm::cl::init(64)};
+  ListOption<std::string> noFuse{
+      *this, "no-fuse",
+      llvm::cl::desc(
+          "Kinds of fusion to leave out: vertical puts each op in a group "
+          "of its own")};
+};
+
+/// Graph after simplify -> graph of groups. Runs on the functions of a module.
+void buildFusePipeline(mlir::OpPassManager &manager,
+                       const FuseOptions &options);
+
+/// Registers `--fusion-fuse`.
+void registerFusePipeline();
+
+#define GEN_PASS_REGISTRATION
+#include "fusion/Fuse/Passes.h.inc"
+
+} // namespace fusion
+
+#endif // FUSION_FUSE_PASSES_H

@@ -1,0 +1,121 @@
+//===- Passes.td - Passes of the fuse phase -------------------------------===//
+#ifndef FUSION_FUSE_PASSES_TD
+#define FUSION_FUSE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def DecomposeNamed : Pass<"fusion-decompose-named", "::mlir::func::FuncOp"> {
+  let summary = "replaces named ops that have no emitter by primitive ops";
+  let description = [{
+    attention, rope, batch_norm, batch_norm_training, and softmax and log_softmax
+    along any dimension but the last become what their decomposition says. Norms
+    and softmax over rows stay: one kernel serves each.
+
+    Requires: nothing. Ensures: every op left has an emitter or a library.
+    Leaves alone: groups and ops inside regions.
+    Reports: `decompose`, for each op.
+
+    Before:
+    ```mlir
+    func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+      %0 = fusion.softmax %x axis = 1 : tensor<2x3x4xf32>
+      return %0 : tensor<2x3x4xf32>
+    }
+    ```
+    After:
+    ```mlir
+    func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+      %0 = fusion.reduce max, %x dims = [1] : tensor<2x3x4xf32>
+      ...
+      %5 = fusion.div %3, %4 : tensor<2x3x4xf32>
+      return %5 : tensor<2x3x4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
+def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
+  let summary = "puts every op into a group, producers with their consumers";
+  let description = [{
+    A producer joins its consumer if the ops of both groups are together one that
+    an emitter handles (FusionLegality.h), within the limits. Preference: epilogues
+    of contractions and pools, ops around reductions and scatters, loops; of two
+    producers the later one. A value with readers elsewhere becomes one more output
+    of the group where its shape allows; nothing that does arithmetic is computed
+    twice; broadcasts, iotas and widening casts are repeated in each group that
+    reads them. Near-linear; a function of the graph alone.
+
+    Requires: one block; named ops without an emitter are decomposed.
+    Ensures: constants, parameters, reshapes, groups and ops with effects are all
+    that is left outside groups; splat constants are inside the groups that use
+    them. Idempotent.
+    Leaves alone: existing groups; ops with effects, which nothing is fused across.
+    Reports: each pair of a producer and its consumer under the id of the rule that
+    decided (FusionRules.h), with the bytes of traffic at stake, and the value
+    against its limit.
+
+    Before:
+    ```mlir
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = fusion.exp %x : tensor<4xf32>
+      %1 = fusion.neg %0 : tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    ```
+    After:
+    ```mlir
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = fusion.group loop (%a = %x : tensor<4xf32>) -> tensor<4xf32> {
+        %1 = fusion.exp %a : tensor<4xf32>
+        %2 = fusion.neg %1 : tensor<4xf32>
+        fusion.yield %2 : tensor<4xf32>
+      }
+      return %0 : tensor<4xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"maxOps", "max-ops", "int64_t", "8", "named and arithmetic ops on the longest path of a group">,
+    Option<"maxInputs", "max-inputs", "int64_t", "64", "inputs and outputs of a group, together">,
+    Option<"maxGroupOps", "max-group-ops", "int64_t", "64", "ops of a group">,
+    Option<"separate", "separate", "bool", "false", "put each op into a group of its own">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
+def RecordFusionCertificate : Pass<"fusion-record-fusion-certificate", "::mlir::func::FuncOp"> {
+  let summary = "remembers what the graph computes, for fusion-verify-fusion-certificate";
+  let description = [{
+    Requires: one block. Ensures: a record lives until the pass manager ends.
+    Leaves alone: everything. Reports: nothing.
+  }];
+}
+
+def VerifyFusionCertificate : Pass<"fusion-verify-fusion-certificate", "::mlir::func::FuncOp"> {
+  let summary = "proves that groups compute what the graph before computed";
+  let description = [{
+    Sees through groups and numbers the expressions of the function: results must
+    be the recorded expressions, ops with effects the same in the same order, and
+    only cheap ops may be computed more often than before. Every group must be one
+    that an emitter handles, of the kind it says.
+
+    Requires: a record (fusion-record-fusion-certificate) or `against`; without both
+    only the groups are checked. Ensures: an internal error otherwise.
+    Leaves alone: everything. Reports: nothing.
+  }];
+  let options = [
+    Option<"against", "against", "std::string", "\"\"", "compare with this function of the module instead">
+  ];
+}
+
+def UnfuseGroups : Pass<"fusion-unfuse-groups", "::mlir::func::FuncOp"> {
+  let summary = "puts the ops of all groups back into the function";
+  let description = [{
+    Requires: nothing. Ensures: no groups; what was computed inside a group more
+    than once is computed so outside too.
+    Leaves alone: everything else. Reports: nothing.
+  }];
+}
+
+#endif // FUSION_FUSE_PASSES_TD

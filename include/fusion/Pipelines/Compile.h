@@ -1,0 +1,61 @@
+//===- Compile.h - The phases by name, and the whole compiler ---*- C++ -*-===//
+//
+// The one builder that the tools, the C API and the tests call: phases in
+// order, each with its options, and the driver that runs them and writes the
+// executable module.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_PIPELINES_COMPILE_H
+#define FUSION_PIPELINES_COMPILE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fusion {
+
+/// The phases, in the order in which they run.
+enum class Phase { Simplify, Fuse, Codegen, Schedule, Program };
+
+/// `simplify`, `fuse`, ...; the names of --stop-after and of the pipelines.
+llvm::StringRef stringifyPhase(Phase phase);
+std::optional<Phase> symbolizePhase(llvm::StringRef name);
+
+/// Everything that can change groups or bits. Recorded in the module.
+struct CompileOptions {
+  std::string target = "cpu";
+  std::string cpu = "native"; ///< resolved to a name before anything depends on it
+  bool exactRewritesOnly = false;
+  std::string parameterFolder; ///< of the parameters' files; empty: the module's own
+  unsigned maxOps = 8;     ///< consecutive ops of a group's longest path
+  bool fuseVertical = true;
+  uint64_t memoryLimit = 0; ///< bytes, 0: none
+  Phase stopAfter = Phase::Program;
+  std::string dumpDirectory; ///< IR after each phase, if not empty
+  std::string reproducer;    ///< where to write a failing pipeline, if not empty
+  /// Called after each phase that ran, if set.
+  std::function<void(Phase, mlir::ModuleOp)> afterPhase;
+};
+
+/// Appends the passes of `phase` to `manager`; `Program` has none.
+void buildPhase(mlir::OpPassManager &manager, Phase phase,
+                const CompileOptions &options);
+
+/// Registers `--fusion-pipeline`; each phase registers its own pipeline.
+void registerPipelines();
+
+/// How a compilation ended.
+enum class CompileStatus { Ok, BadProgram, OutOfMemory, Internal };
+
+/// Runs the phases up to `stopAfter` in place. Errors go to the context's
+/// diagnostics. `OutOfMemory` when the plan exceeds the memory limit, `Internal`
+/// when an invariant of the compiler itself broke.
+CompileStatus runPhases(mlir::ModuleOp module, const CompileOptions &options);
+
+} // namespace fusion
+
+#endif // FUSION_PIPELINES_COMPILE_H

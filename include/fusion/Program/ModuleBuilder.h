@@ -1,0 +1,39 @@
+//===- ModuleBuilder.h - Kernels + program + weights -> module --*- C++ -*-===//
+//
+// Phase 6: serializes a compiled `builtin.module` one to one.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_PROGRAM_MODULEBUILDER_H
+#define FUSION_PROGRAM_MODULEBUILDER_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fusion {
+namespace rt {
+struct Module;
+} // namespace rt
+
+/// What the module says of itself besides the program.
+struct ModuleBuildOptions {
+  std::string target = "cpu";
+  std::string cpu;                      ///< resolved name
+  std::vector<std::string> cpuFeatures; ///< needed by the kernels
+  /// Folder that the parameters' files are relative to.
+  std::string parameterFolder;
+  /// key/value lines for --inspect, in order.
+  std::vector<std::pair<std::string, std::string>> provenance;
+};
+
+/// Builds the executable module from a module that went through all earlier
+/// phases: one `fusion.program`, the lowered `@kernels`, the parameters. Errors
+/// are reported at the op that cannot be written.
+mlir::FailureOr<rt::Module> buildExecutableModule(mlir::ModuleOp module,
+                                                  const ModuleBuildOptions &options);
+
+} // namespace fusion
+
+#endif // FUSION_PROGRAM_MODULEBUILDER_H

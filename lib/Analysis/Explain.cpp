@@ -1,0 +1,226 @@
+//===- Explain.cpp - What the compiler decided, for people ----------------===//
+//
+// Counting, and one table. Nothing here decides anything.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Analysis/Explain.h"
+#include "fusion/Analysis/FusionLegality.h"
+
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace fusion;
+
+//===----------------------------------------------------------------------===//
+// Counting
+//===----------------------------------------------------------------------===//
+
+/// Whether another launch reads the value, perhaps through a view.
+static bool isReadInside(Value value) {
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val().getUsers()) {
+      if (getOpFamily(user) == OpFamily::View)
+        worklist.push_back(user->getResult(0));
+      else if (!user->hasTrait<OpTrait::IsTerminator>())
+        return true;
+    }
+  return false;
+}
+
+static void addFunction(FunctionOpInterface function, GraphStats &stats) {
+  // Only for its sizes; where they can't be had, nothing is said of bytes.
+  FailureOr<FusionLegality> sizes =
+      FusionLegality::create(function, GroupLimits());
+  for (Operation &op :
+       function.getFunctionBody().front().without_terminator()) {
+    OpFamily family = getOpFamily(&op);
+    if (family == OpFamily::Source || family == OpFamily::View)
+      continue;
+    ++stats.launches;
+    if (auto group = dyn_cast<GroupOp>(op))
+      ++stats.groups[stringifyGroupKind(group.getKind())];
+    for (Value result : op.getResults())
+      if (succeeded(sizes) && isa<RankedTensorType>(result.getType()) &&
+          isReadInside(result))
+        stats.intermediateBytes += sizes->getByteSize(result);
+  }
+}
+
+GraphStats fusion::computeGraphStats(ModuleOp module) {
+  GraphStats stats;
+  for (auto function : module.getOps<FunctionOpInterface>())
+    if (!function.isExternal() &&
+        llvm::hasSingleElement(function.getFunctionBody()))
+      addFunction(function, stats);
+  return stats;
+}
+
+void DecisionLog::add(StringRef rule, bool accepted, StringRef reason,
+                      int64_t bytes, std::string example) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto [it, isNew] =
+      index.try_emplace((accepted ? "+" : "-") + rule.str(), counts.size());
+  if (isNew)
+    counts.push_back(
+        {rule.str(), reason.str(), accepted, 0, 0, std::move(example)});
+  DecisionCount &entry = counts[it->second];
+  ++entry.count;
+  entry.bytes += bytes;
+}
+
+SmallVector<DecisionCount> DecisionLog::getCounts() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return SmallVector<DecisionCount>(counts.begin(), counts.end());
+}
+
+//===----------------------------------------------------------------------===//
+// Collecting remarks
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class DecisionStreamer : public remark::detail::MLIRRemarkStreamerBase {
+public:
+  explicit DecisionStreamer(DecisionLog &log) : log(log) {}
+
+  void streamOptimizationRemark(const remark::detail::Remark &remark) override {
+    StringRef type = remark.getRemarkTypeString();
+    if (remark.getCategoryName() != "fusion" ||
+        (type != "Passed" && type != "Missed" && type != "Failure"))
+      return;
+    StringRef reason, producer, consumer;
+    int64_t bytes = 0;
+    for (const remark::detail::Remark::Arg &arg : remark.getArgs()) {
+      if (arg.key == "Reason" || (arg.key == "Remark" && reason.empty()))
+        reason = arg.val;
+      else if (arg.key == "producer")
+        producer = arg.val;
+      else if (arg.key == "consumer")
+        consumer = arg.val;
+      else if (arg.key == "bytes")
+        (void)StringRef(arg.val).getAsInteger(10, bytes);
+    }
+    std::string example;
+    llvm::raw_string_ostream os(example);
+    if (!producer.empty())
+      os << producer << " -> " << consumer << ' ';
+    os << remark.getLocation();
+    log.add(remark.getRemarkName(), type == "Passed", reason, bytes,
+            std::move(example));
+  }
+
+private:
+  DecisionLog &log;
+};
+
+} // namespace
+
+LogicalResult fusion::collectDecisions(MLIRContext &context, DecisionLog &log) {
+  remark::RemarkCategories categories;
+  categories.passed = categories.missed = categories.failed = "fusion";
+  return remark::enableOptimizationRemarks(
+      context, std::make_unique<DecisionStreamer>(log),
+      std::make_unique<remark::RemarkEmittingPolicyAll>(), categories);
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+ExplainReport fusion::computeExplain(GraphStats before, GraphStats after,
+                                     const DecisionLog &log) {
+  ExplainReport report;
+  report.before = std::move(before);
+  report.after = std::move(after);
+  for (DecisionCount &count : log.getCounts()) {
+    bool ofFusion = findFusionRule(count.rule) != nullptr;
+    (count.accepted ? ofFusion ? report.fused : report.rewritten
+     : ofFusion     ? report.refused
+                    : report.notRewritten)
+        .push_back(std::move(count));
+  }
+  for (auto *list : {&report.fused, &report.refused, &report.rewritten,
+                     &report.notRewritten})
+    llvm::sort(*list, [](const DecisionCount &a, const DecisionCount &b) {
+      return std::tie(b.count, a.rule) < std::tie(a.count, b.rule);
+    });
+  return report;
+}
+
+/// `12.3 KiB` and the like.
+static std::string formatBytes(int64_t bytes) {
+  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double amount = bytes;
+  unsigned unit = 0;
+  while (amount >= 1024 && unit + 1 < std::size(units)) {
+    amount /= 1024;
+    ++unit;
+  }
+  return llvm::formatv(unit ? "{0:f1} {1}" : "{0:f0} {1}", amount, units[unit])
+      .str();
+}
+
+static constexpr size_t kColumns = 100;
+static constexpr size_t kTextColumn = 36;
+
+/// Prints `text` from the text column on, over as many lines as it takes.
+static void printWrapped(StringRef text, llvm::raw_ostream &os) {
+  size_t room = kColumns - kTextColumn;
+  while (text.size() > room) {
+    size_t cut = text.take_front(room + 1).rfind(' ');
+    // A word that is longer than the line is broken.
+    bool atSpace = cut != StringRef::npos && cut > 0;
+    if (!atSpace)
+      cut = room;
+    os << text.take_front(cut) << '\n';
+    os.indent(kTextColumn);
+    text = text.drop_front(atSpace ? cut + 1 : cut);
+  }
+  os << text << '\n';
+}
+
+static void printCounts(StringRef title, ArrayRef<DecisionCount> counts,
+                        bool withExample, llvm::raw_ostream &os) {
+  if (counts.empty())
+    return;
+  os << '\n' << title << '\n';
+  for (const DecisionCount &count : counts) {
+    os << llvm::formatv("{0,6}  {1,-26}  ", count.count, count.rule);
+    if (count.rule.size() > 26) {
+      os << '\n';
+      os.indent(kTextColumn);
+    }
+    std::string text = count.reason;
+    if (count.bytes)
+      text += " (" + formatBytes(count.bytes) + ")";
+    printWrapped(text, os);
+    if (withExample && !count.example.empty()) {
+      os.indent(kTextColumn);
+      printWrapped("e.g. " + count.example, os);
+    }
+  }
+}
+
+void fusion::printExplain(const ExplainReport &report, llvm::raw_ostream &os) {
+  os << llvm::formatv("{0,-24}{1,12}{2,12}\n", "", "before", "after");
+  os << llvm::formatv("{0,-24}{1,12}{2,12}\n", "launches",
+                      report.before.launches, report.after.launches);
+  os << llvm::formatv("{0,-24}{1,12}{2,12}\n", "intermediates",
+                      formatBytes(report.before.intermediateBytes),
+                      formatBytes(report.after.intermediateBytes));
+  if (!report.after.groups.empty()) {
+    os << "\ngroups\n";
+    for (auto &[kind, count] : report.after.groups)
+      os << llvm::formatv("{0,6}  {1}\n", count, kind);
+  }
+  printCounts("rewritten", report.rewritten, false, os);
+  printCounts("not rewritten, and why", report.notRewritten, true, os);
+  printCounts("fused pairs (traffic saved)", report.fused, false, os);
+  printCounts("pairs not fused, and why (traffic at stake)", report.refused,
+              true, os);
+}

@@ -1,0 +1,354 @@
+//===- FusionLegality.cpp - What may become one group ---------------------===//
+//
+// Families of ops, the limits of granularity, and the groups around one anchor
+// (contraction, pool, scatter). Iteration spaces of loops and reductions are in
+// IterationSpace.cpp.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Analysis/FusionLegality.h"
+#include "IterationSpace.h"
+#include "fusion/Analysis/LibraryRules.h"
+
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace fusion;
+
+//===----------------------------------------------------------------------===//
+// Families
+//===----------------------------------------------------------------------===//
+
+OpFamily fusion::getOpFamily(Operation *op) {
+  if (isa<ElementwiseOpInterface>(op))
+    return OpFamily::Elementwise;
+  return llvm::TypeSwitch<Operation *, OpFamily>(op)
+      .Case<ConstantOp, GetParameterOp>([](auto) { return OpFamily::Source; })
+      .Case<ReshapeOp>([](auto) { return OpFamily::View; })
+      .Case<BroadcastOp, TransposeOp, SliceOp, ReverseOp, ConcatOp, PadOp,
+            GatherOp, GatherNdOp, IotaOp, UpdateSliceOp, RngUniformOp>(
+          [](auto) { return OpFamily::Injective; })
+      .Case<ReduceOp, SoftmaxOp, LogSoftmaxOp, LayerNormOp, RmsNormOp>(
+          [](auto op) {
+            return getReducedRange(op) ? OpFamily::Reduction : OpFamily::Opaque;
+          })
+      .Case<ConvOp, ConvTransposeOp, MatmulOp>(
+          [](auto) { return OpFamily::Contraction; })
+      .Case<MaxPoolOp, AvgPoolOp>([](auto) { return OpFamily::Window; })
+      .Case<ScatterOp>([](auto) { return OpFamily::Scatter; })
+      .Case<ArgMaxOp, ArgMinOp, BatchNormOp, BatchNormTrainingOp, AttentionOp,
+            RopeOp>([](auto) { return OpFamily::Opaque; })
+      .Default([](auto) { return OpFamily::Outside; });
+}
+
+static int64_t getElementBytes(Type elementType) {
+  return llvm::divideCeil(elementType.getIntOrFloatBitWidth(), 8);
+}
+
+bool fusion::isCheapToClone(Operation *op) {
+  if (isa<BroadcastOp, IotaOp>(op))
+    return true;
+  auto cast = dyn_cast<CastOp>(op);
+  return cast &&
+         getElementBytes(cast.getInput().getType().getElementType()) <=
+             getElementBytes(cast.getResult().getType().getElementType());
+}
+
+int64_t fusion::getOpWeight(Operation *op) {
+  return isa<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp,
+             IotaOp, ConstantOp>(op)
+             ? 0
+             : 1;
+}
+
+std::optional<std::pair<int64_t, int64_t>>
+fusion::getReducedRange(Operation *reduction) {
+  int64_t rank =
+      cast<RankedTensorType>(reduction->getOperand(0).getType()).getRank();
+  if (auto reduce = dyn_cast<ReduceOp>(reduction)) {
+    ArrayRef<int64_t> dims = reduce.getDims();
+    if (dims.empty() ||
+        dims.back() - dims.front() + 1 != static_cast<int64_t>(dims.size()))
+      return std::nullopt;
+    return std::pair(dims.front(), dims.back() + 1);
+  }
+  if (isa<LayerNormOp, RmsNormOp>(reduction)) {
+    int64_t axis = reduction->getAttrOfType<IntegerAttr>("axis").getInt();
+    return std::pair(axis, rank);
+  }
+  if (isa<SoftmaxOp, LogSoftmaxOp>(reduction)) {
+    int64_t axis = reduction->getAttrOfType<IntegerAttr>("axis").getInt();
+    if (axis != rank - 1)
+      return std::nullopt;
+    return std::pair(axis, rank);
+  }
+  return std::nullopt;
+}
+
+bool fusion::isSplatConstant(Value value) {
+  DenseElementsAttr attr;
+  return matchPattern(value, m_Constant(&attr)) && attr.isSplat();
+}
+
+/// Whether code generation hands the op to a library.
+static bool isServedByLibrary(Operation *anchor) {
+  return findLibraryRule(anchor) != nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes with a batch
+//===----------------------------------------------------------------------===//
+
+/// The largest batch that `func` may be called with.
+static int64_t getMaxBatch(Operation *func) {
+  auto batch =
+      func->getAttrOfType<DenseI64ArrayAttr>(FusionDialect::kBatchAttr);
+  return batch && !batch.empty() ? batch.asArrayRef().back() : 1;
+}
+
+FailureOr<FusionLegality> FusionLegality::create(Operation *func,
+                                                 GroupLimits limits) {
+  FailureOr<BatchExtents> extents = BatchExtents::analyze(func);
+  if (failed(extents))
+    return failure();
+  return FusionLegality(std::move(*extents), limits, getMaxBatch(func));
+}
+
+bool FusionLegality::haveSameShape(Value a, Value b) const {
+  auto typeA = cast<RankedTensorType>(a.getType()),
+       typeB = cast<RankedTensorType>(b.getType());
+  if (typeA.getShape() != typeB.getShape())
+    return false;
+  return a == b || typeA.hasStaticShape() || getShape(a) == getShape(b);
+}
+
+int64_t FusionLegality::getNumElements(Value value) const {
+  int64_t count = 1;
+  for (Extent extent : getShape(value))
+    if (llvm::MulOverflow(count, extent.at(maxBatch), count))
+      return std::numeric_limits<int64_t>::max();
+  return count;
+}
+
+int64_t FusionLegality::getByteSize(Value value) const {
+  int64_t bytes;
+  int64_t width =
+      getElementBytes(cast<RankedTensorType>(value.getType()).getElementType());
+  return llvm::MulOverflow(getNumElements(value), width, bytes)
+             ? std::numeric_limits<int64_t>::max()
+             : bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Groups around an anchor
+//===----------------------------------------------------------------------===//
+
+/// A contraction or pool and the elementwise ops on its output.
+static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor,
+                                  const FusionLegality &legality) {
+  for (Value operand : anchor->getOperands())
+    if (Operation *producer = members.getProducer(operand))
+      return GroupVerdict::refuse(FusionRule::AnchorOperand, producer);
+  Value output = anchor->getResult(0);
+  bool library = isServedByLibrary(anchor), writable = false;
+  for (Operation *op : members.ops) {
+    bool escapes = members.escapes(op);
+    writable |= escapes && op->getResult(0).getType() == output.getType();
+    if (op == anchor)
+      continue;
+    if (isa<BroadcastOp>(op)) {
+      if (Operation *producer = members.getProducer(op->getOperand(0)))
+        return GroupVerdict::refuse(FusionRule::EpilogueOp, producer);
+      if (escapes)
+        return GroupVerdict::refuse(FusionRule::EpilogueOp, op);
+    } else if (getOpFamily(op) == OpFamily::Reduction) {
+      return GroupVerdict::refuse(FusionRule::ReduceInEpilogue, op);
+    } else if (!isa<ElementwiseOpInterface>(op)) {
+      return GroupVerdict::refuse(FusionRule::EpilogueOp, op);
+    }
+    if (!legality.haveSameShape(op->getResult(0), output))
+      return GroupVerdict::refuse(FusionRule::EpilogueShape, op);
+  }
+  if (library && !writable)
+    return GroupVerdict::refuse(FusionRule::LibraryResult, anchor);
+  GroupKind kind = library ? GroupKind::Library
+                   : getOpFamily(anchor) == OpFamily::Contraction
+                       ? GroupKind::Contraction
+                       : GroupKind::Window;
+  return GroupVerdict::accept(FusionRule::FuseEpilogue, kind);
+}
+
+/// The tensor whose bytes `value` has, looking through views.
+static Value lookThroughViews(Value value) {
+  while (auto view = value.getDefiningOp<ReshapeOp>())
+    value = view.getInput();
+  return value;
+}
+
+/// A scatter and the elementwise ops that give its updates.
+static GroupVerdict checkScatter(const MemberSet &members, ScatterOp scatter,
+                                 const FusionLegality &legality) {
+  for (Value operand : scatter->getOperands().take_front(2))
+    if (Operation *producer = members.getProducer(operand))
+      return GroupVerdict::refuse(FusionRule::AnchorOperand, producer);
+  Value base = lookThroughViews(scatter.getInput());
+  for (Operation *op : members.ops) {
+    if (op == scatter.getOperation())
+      continue;
+    if (members.escapes(op) || !isa<ElementwiseOpInterface, BroadcastOp>(op) ||
+        !legality.haveSameShape(op->getResult(0), scatter.getUpdates()))
+      return GroupVerdict::refuse(FusionRule::ScatterOp, op);
+    for (Value operand : op->getOperands()) {
+      Operation *producer = members.getProducer(operand);
+      if (producer &&
+          (isa<BroadcastOp>(op) || producer == scatter.getOperation()))
+        return GroupVerdict::refuse(FusionRule::ScatterOp, op);
+      if (!producer && lookThroughViews(operand) == base)
+        return GroupVerdict::refuse(FusionRule::InPlaceHazard, op);
+    }
+  }
+  return GroupVerdict::accept(FusionRule::FuseScatterUpdates,
+                              GroupKind::Scatter);
+}
+
+/// The kind of a group of one op.
+static GroupKind getSoloKind(Operation *op) {
+  switch (getOpFamily(op)) {
+  case OpFamily::Elementwise:
+  case OpFamily::Injective:
+  case OpFamily::View:
+    return GroupKind::Loop;
+  case OpFamily::Reduction:
+    return getReducedRange(op)->second ==
+                   cast<RankedTensorType>(op->getOperand(0).getType()).getRank()
+               ? GroupKind::RowReduce
+               : GroupKind::ColumnReduce;
+  case OpFamily::Contraction:
+    return isServedByLibrary(op) ? GroupKind::Library : GroupKind::Contraction;
+  case OpFamily::Window:
+    return isServedByLibrary(op) ? GroupKind::Library : GroupKind::Window;
+  case OpFamily::Scatter:
+    return GroupKind::Scatter;
+  default:
+    return GroupKind::Fallback;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The check
+//===----------------------------------------------------------------------===//
+
+MemberSet::MemberSet(ArrayRef<Operation *> members,
+                     llvm::function_ref<bool(Operation *)> escapes)
+    : escapes(escapes) {
+  for (Operation *op : members) {
+    if (getOpFamily(op) == OpFamily::Source)
+      continue;
+    // A reshape of something outside is a view outside.
+    if (isa<ReshapeOp>(op) && !getProducer(op->getOperand(0)))
+      continue;
+    index.try_emplace(op, ops.size());
+    ops.push_back(op);
+  }
+}
+
+/// Refuses a set that is too large, by the limit with the smallest cost to
+/// check.
+static std::optional<GroupVerdict> checkLimits(const MemberSet &members,
+                                               const GroupLimits &limits) {
+  int64_t numOps = members.ops.size();
+  if (numOps > limits.maxGroupOps)
+    return GroupVerdict::refuse(FusionRule::MaxGroupOps, nullptr, numOps,
+                                limits.maxGroupOps);
+  SmallVector<int64_t> path(numOps);
+  int64_t longest = 0, numOutputs = 0;
+  llvm::SmallPtrSet<Value, 16> inputs;
+  for (auto [i, op] : llvm::enumerate(members.ops)) {
+    for (Value operand : op->getOperands()) {
+      if (Operation *producer = members.getProducer(operand))
+        path[i] = std::max(path[i], path[members.index.lookup(producer)]);
+      else if (!isSplatConstant(operand))
+        inputs.insert(operand);
+    }
+    path[i] += getOpWeight(op);
+    longest = std::max(longest, path[i]);
+    numOutputs += members.escapes(op);
+  }
+  if (longest > limits.maxOps)
+    return GroupVerdict::refuse(FusionRule::MaxOps, nullptr, longest,
+                                limits.maxOps);
+  int64_t numValues = inputs.size() + numOutputs;
+  if (numValues > limits.maxInputs)
+    return GroupVerdict::refuse(FusionRule::MaxInputs, nullptr, numValues,
+                                limits.maxInputs);
+  return std::nullopt;
+}
+
+/// The checks that decide the kind of a set of two ops or more.
+static GroupVerdict checkKind(const MemberSet &members,
+                              const FusionLegality &legality) {
+  Operation *anchor = nullptr;
+  Operation *reduction = nullptr;
+  for (Operation *op : members.ops) {
+    switch (getOpFamily(op)) {
+    case OpFamily::Contraction:
+    case OpFamily::Window:
+    case OpFamily::Scatter:
+      if (anchor)
+        return GroupVerdict::refuse(FusionRule::TwoAnchors, op);
+      anchor = op;
+      break;
+    case OpFamily::Reduction:
+      reduction = op;
+      break;
+    case OpFamily::Opaque:
+    case OpFamily::Outside:
+    case OpFamily::Source:
+      return GroupVerdict::refuse(FusionRule::NoEmitter, op);
+    case OpFamily::View:
+    case OpFamily::Elementwise:
+    case OpFamily::Injective:
+      break;
+    }
+  }
+  if (anchor) {
+    if (auto scatter = dyn_cast<ScatterOp>(anchor))
+      return checkScatter(members, scatter, legality);
+    return checkEpilogue(members, anchor, legality);
+  }
+  return reduction ? checkReductionSpace(members, reduction, legality)
+                   : checkLoopSpace(members, legality);
+}
+
+GroupVerdict
+FusionLegality::check(ArrayRef<Operation *> ops,
+                      llvm::function_ref<bool(Operation *)> escapes) const {
+  MemberSet members(ops, escapes);
+  if (members.ops.size() <= 1)
+    return GroupVerdict::accept(FusionRule::FuseLoop,
+                                members.ops.empty()
+                                    ? GroupKind::Loop
+                                    : getSoloKind(members.ops.front()));
+  if (std::optional<GroupVerdict> refusal = checkLimits(members, limits))
+    return *refusal;
+  return checkKind(members, *this);
+}
+
+GroupVerdict FusionLegality::check(GroupOp group) const {
+  llvm::SmallPtrSet<Operation *, 4> yielded;
+  for (Value value : group.getYield().getValues())
+    yielded.insert(value.getDefiningOp());
+  auto escapes = [&](Operation *op) { return yielded.contains(op); };
+  SmallVector<Operation *> ops;
+  for (Operation &op : group.getBodyBlock()->without_terminator())
+    ops.push_back(&op);
+  MemberSet members(ops, escapes);
+  if (members.ops.size() == 1)
+    return GroupVerdict::accept(FusionRule::FuseLoop,
+                                getSoloKind(members.ops.front()));
+  return checkKind(members, *this);
+}

@@ -1,0 +1,79 @@
+//===- FusionRules.cpp - Why two ops are fused, or not --------------------===//
+//
+// The texts behind the rule ids.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Analysis/FusionRules.h"
+
+#include <cassert>
+
+using namespace fusion;
+
+static constexpr FusionRuleInfo kRules[] = {
+    {FusionRule::FuseEpilogue, "fuse-epilogue", true,
+     "elementwise op runs over the contraction's or pool's output while it is "
+     "in cache"},
+    {FusionRule::FuseRowReduce, "fuse-row-reduce", true,
+     "op shares the rows of a reduction, norm or softmax"},
+    {FusionRule::FuseColumnReduce, "fuse-column-reduce", true,
+     "op runs before or after a reduction of columns"},
+    {FusionRule::FuseLoop, "fuse-loop", true, "ops share one iteration space"},
+    {FusionRule::FuseScatterUpdates, "fuse-scatter-updates", true,
+     "updates are computed where they are scattered"},
+    {FusionRule::CloneCheap, "clone-cheap", true,
+     "a cheap op is repeated in the group that reads it"},
+    {FusionRule::MaxOps, "max-ops", false,
+     "longest chain of consecutive ops in the group would exceed the limit"},
+    {FusionRule::MaxInputs, "max-inputs", false,
+     "inputs and outputs of the group would exceed the limit"},
+    {FusionRule::MaxGroupOps, "max-group-ops", false,
+     "ops of the group would exceed the limit"},
+    {FusionRule::Barrier, "barrier", false,
+     "an op with side effects stands between the two"},
+    {FusionRule::Cycle, "cycle", false,
+     "another path between the two leads through ops outside the group"},
+    {FusionRule::Recompute, "recompute", false,
+     "the producer's elements would be computed more than once"},
+    {FusionRule::TwoIndexMaps, "two-index-maps", false,
+     "the producer is read at other positions too and must be whole first"},
+    {FusionRule::InPlaceHazard, "in-place-hazard", false,
+     "the updates read the tensor that they are scattered into"},
+    {FusionRule::TwoAnchors, "two-anchors", false,
+     "a group holds one contraction, pool or scatter"},
+    {FusionRule::AnchorOperand, "anchor-operand", false,
+     "operands of a contraction, pool or scatter are read whole from memory"},
+    {FusionRule::EpilogueOp, "epilogue-op", false,
+     "only elementwise ops follow a contraction or pool in its group"},
+    {FusionRule::EpilogueShape, "epilogue-shape", false,
+     "an epilogue keeps the shape of the contraction or pool"},
+    {FusionRule::LibraryResult, "library-result", false,
+     "no output of the group has the type that the library writes in place"},
+    {FusionRule::ReduceInEpilogue, "reduce-in-epilogue", false,
+     "a reduction can't follow a contraction or pool in its group"},
+    {FusionRule::RowSpace, "row-space", false,
+     "the op has neither the rows nor the reduced shape of the reductions"},
+    {FusionRule::RowOp, "row-op", false, "the op moves elements between rows"},
+    {FusionRule::ColumnOp, "column-op", false,
+     "only elementwise ops join a reduction of columns"},
+    {FusionRule::ScatterOp, "scatter-op", false,
+     "only elementwise ops on the updates join a scatter"},
+    {FusionRule::IterationShape, "iteration-shape", false,
+     "outputs of the group would have different shapes"},
+    {FusionRule::NoEmitter, "no-emitter", false,
+     "the op has a kernel of its own"},
+};
+
+llvm::ArrayRef<FusionRuleInfo> fusion::getFusionRules() { return kRules; }
+
+const FusionRuleInfo &fusion::getFusionRuleInfo(FusionRule rule) {
+  const FusionRuleInfo &info = kRules[static_cast<unsigned>(rule)];
+  assert(info.rule == rule && "the table follows the enum");
+  return info;
+}
+
+const FusionRuleInfo *fusion::findFusionRule(llvm::StringRef id) {
+  for (const FusionRuleInfo &info : kRules)
+    if (info.id == id)
+      return &info;
+  return nullptr;
+}

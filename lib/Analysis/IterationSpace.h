@@ -1,0 +1,47 @@
+//===- IterationSpace.h - Spaces that loops and reductions share -*- C++
+//-*-===//
+//
+// The parts of the legality check that follow index maps through a set of ops.
+// Private to lib/Analysis.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_LIB_ANALYSIS_ITERATIONSPACE_H
+#define FUSION_LIB_ANALYSIS_ITERATIONSPACE_H
+
+#include "fusion/Analysis/FusionLegality.h"
+
+namespace fusion {
+
+/// A candidate set of ops, without constants and without views of values
+/// outside.
+struct MemberSet {
+  /// See FusionLegality::check.
+  MemberSet(llvm::ArrayRef<mlir::Operation *> members,
+            llvm::function_ref<bool(mlir::Operation *)> escapes);
+
+  /// The member that computes `value`, or null.
+  mlir::Operation *getProducer(mlir::Value value) const {
+    mlir::Operation *op = value.getDefiningOp();
+    return op && index.contains(op) ? op : nullptr;
+  }
+
+  /// In program order.
+  llvm::SmallVector<mlir::Operation *> ops;
+  llvm::DenseMap<mlir::Operation *, unsigned> index;
+  /// Whether a member's value is read outside.
+  llvm::function_ref<bool(mlir::Operation *)> escapes;
+};
+
+/// Elementwise and injective ops under one rectangular space: all values read
+/// outside have its shape, and nothing that does arithmetic is evaluated twice.
+GroupVerdict checkLoopSpace(const MemberSet &members,
+                            const FusionLegality &legality);
+
+/// Ops around `reduction`: rows (its trailing dimensions) or columns.
+GroupVerdict checkReductionSpace(const MemberSet &members,
+                                 mlir::Operation *reduction,
+                                 const FusionLegality &legality);
+
+} // namespace fusion
+
+#endif // FUSION_LIB_ANALYSIS_ITERATIONSPACE_H

@@ -1,0 +1,213 @@
+//===- LibraryRules.cpp - What the CPU library computes -------------------===//
+//
+// The table, the questions passes ask of it, and nothing about how a call is
+// made. A refusal always says which limit was met.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Analysis/LibraryRules.h"
+
+#include "fusion/IR/FusionDialect.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace fusion;
+
+static constexpr LibraryRule rules[] = {
+    {"conv", "f32", 3, 5, "nhwc nchw", true, true, "propagates", true, "2.6.3"},
+    {"conv_transpose", "f32", 3, 5, "nhwc nchw", true, true, "propagates", true,
+     "2.6.3"},
+    {"matmul", "f32", 2, 6, "row-major", true, true, "propagates", true,
+     "2.6.3"},
+    {"avg_pool", "f32", 3, 5, "nhwc nchw", false, false, "propagates", true,
+     "2.6.3"},
+};
+
+static constexpr LibraryRefusal refusals[] = {
+    {"relu", "the post-op turns NaN into 0"},
+    {"clamp", "the post-op turns NaN into 0"},
+    {"max", "the post-op turns NaN into 0"},
+    {"min", "the post-op turns NaN into 0"},
+    {"max_pool", "drops NaN"},
+    {"gelu", "3 to 519 ULP from the accurate value"},
+    {"silu", "3 to 519 ULP from the accurate value"},
+    {"hard_sigmoid", "no such post-op in the least version"},
+};
+
+ArrayRef<LibraryRule> fusion::getLibraryRules() { return rules; }
+ArrayRef<LibraryRefusal> fusion::getLibraryRefusals() { return refusals; }
+
+static std::string describe(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+static bool hasEmptyDim(Value value) {
+  return llvm::is_contained(cast<RankedTensorType>(value.getType()).getShape(),
+                            0);
+}
+
+/// What the shapes and attributes of `op` have against the library, or "".
+static std::string checkDetails(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::string>(op)
+      .Case([](AvgPoolOp pool) -> std::string {
+        if (llvm::any_of(pool.getDilations(), [](int64_t d) { return d != 1; }))
+          return "the library's pooling has no dilation";
+        return "";
+      })
+      .Case([](ConvTransposeOp conv) -> std::string {
+        for (auto [high, extra] :
+             llvm::zip(conv.getPadHigh(), conv.getOutputPadding()))
+          if (extra > high)
+            return "output_padding above pad_high needs a negative padding";
+        return "";
+      })
+      .Case([](MatmulOp matmul) -> std::string {
+        auto lhs = cast<RankedTensorType>(matmul.getLhs().getType());
+        auto rhs = cast<RankedTensorType>(matmul.getRhs().getType());
+        auto dynamicInside = [](RankedTensorType type) {
+          for (int64_t dim = 1; dim < type.getRank(); ++dim)
+            if (type.isDynamicDim(dim))
+              return true;
+          return false;
+        };
+        if (dynamicInside(lhs) || dynamicInside(rhs) ||
+            (rhs.isDynamicDim(0) && rhs.getRank() == 2) ||
+            (lhs.isDynamicDim(0) && lhs.getRank() == 2 &&
+             matmul.getTransposeLhs()))
+          return "a dimension behind the leading one depends on the batch";
+        return "";
+      })
+      .Default([](Operation *) { return std::string(); });
+}
+
+const LibraryRule *fusion::findLibraryRule(Operation *op, std::string *reason) {
+  auto refuse = [&](const llvm::Twine &why) -> const LibraryRule * {
+    if (reason)
+      *reason = why.str();
+    return nullptr;
+  };
+  StringRef name = op->getName().getStringRef();
+  name.consume_front("fusion.");
+  const auto *rule = llvm::find_if(
+      rules, [&](const LibraryRule &row) { return row.op == name; });
+  if (rule == std::end(rules)) {
+    for (const LibraryRefusal &refusal : refusals)
+      if (refusal.op == name)
+        return refuse("the library is not used for " + name + ": " +
+                      refusal.reason);
+    return refuse("the library has no " + name);
+  }
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+  std::string dtype = describe(type.getElementType());
+  if (rule->dtype != dtype)
+    return refuse(name + " of " + dtype + ": the library computes " +
+                  rule->dtype);
+  if (type.getRank() < rule->minRank || type.getRank() > rule->maxRank)
+    return refuse("rank " + llvm::Twine(type.getRank()) + " is not in " +
+                  llvm::Twine(rule->minRank) + ".." +
+                  llvm::Twine(rule->maxRank));
+  if (llvm::any_of(op->getOperands(), hasEmptyDim) ||
+      llvm::any_of(op->getResults(), hasEmptyDim))
+    return refuse("an operand or the result is empty");
+  if (std::string why = checkDetails(op); !why.empty())
+    return refuse(why);
+  return rule;
+}
+
+int64_t fusion::getLibraryChannelDim(Operation *root) {
+  int64_t last =
+      cast<RankedTensorType>(root->getResult(0).getType()).getRank() - 1;
+  if (auto conv = dyn_cast<ConvOp>(root))
+    return conv.getLayout() == Layout::NHWC ? last : 1;
+  if (auto conv = dyn_cast<ConvTransposeOp>(root))
+    return conv.getLayout() == Layout::NHWC ? last : 1;
+  return last;
+}
+
+static bool hasOwnBias(Operation *root) {
+  if (auto conv = dyn_cast<ConvOp>(root))
+    return static_cast<bool>(conv.getBias());
+  if (auto conv = dyn_cast<ConvTransposeOp>(root))
+    return static_cast<bool>(conv.getBias());
+  return false;
+}
+
+/// The 1-D tensor that `value` broadcasts along `channelDim` only, or null.
+static Value getChannelBroadcast(Value value, int64_t channelDim) {
+  auto bcast = value.getDefiningOp<BroadcastOp>();
+  if (!bcast)
+    return nullptr;
+  auto from = cast<RankedTensorType>(bcast.getInput().getType());
+  auto to = cast<RankedTensorType>(bcast.getResult().getType());
+  if (from.getRank() != 1 || bcast.getDims()[0] != channelDim ||
+      from.getDimSize(0) != to.getDimSize(channelDim))
+    return nullptr;
+  return bcast.getInput();
+}
+
+static Value otherOperand(AddOp add, Value chained) {
+  return add.getLhs() == chained ? add.getRhs() : add.getLhs();
+}
+
+LibraryEpilogue fusion::classifyLibraryEpilogue(Operation *root, Operation *op,
+                                                Value chained, bool hasBias,
+                                                bool hasAddend,
+                                                std::string *reason) {
+  auto refuse = [&](const llvm::Twine &why) {
+    if (reason)
+      *reason = why.str();
+    return LibraryEpilogue::None;
+  };
+  const LibraryRule *rule = findLibraryRule(root, reason);
+  if (!rule)
+    return LibraryEpilogue::None;
+  auto add = dyn_cast<AddOp>(op);
+  if (!add) {
+    StringRef name = op->getName().getStringRef();
+    name.consume_front("fusion.");
+    for (const LibraryRefusal &refusal : refusals)
+      if (refusal.op == name)
+        return refuse(name + " is not absorbed: " + refusal.reason);
+    return refuse("only a bias and a sum are absorbed bit for bit");
+  }
+  if (add.getLhs() == add.getRhs())
+    return refuse("both operands of the add are the library's output");
+  if (add.getLhs() != chained && add.getRhs() != chained)
+    return refuse("the add does not read the library's output");
+  if (hasAddend)
+    return refuse("an addend was absorbed before");
+  Value other = otherOperand(add, chained);
+  if (getChannelBroadcast(other, getLibraryChannelDim(root))) {
+    if (!rule->absorbsBias)
+      return refuse(rule->op + " has no bias");
+    if (hasBias || hasOwnBias(root))
+      return refuse("a bias was absorbed before");
+    return LibraryEpilogue::Bias;
+  }
+  if (!rule->absorbsAddend)
+    return refuse(rule->op + " has no addend");
+  return LibraryEpilogue::Addend;
+}
+
+Value fusion::getLibraryEpilogueOperand(Operation *op, Value chained,
+                                        LibraryEpilogue kind) {
+  Value other = otherOperand(cast<AddOp>(op), chained);
+  if (kind == LibraryEpilogue::Bias)
+    return other.getDefiningOp<BroadcastOp>().getInput();
+  return other;
+}
+
+void fusion::printLibraryRules(llvm::raw_ostream &os) {
+  for (const LibraryRule &rule : rules)
+    os << rule.op << ' ' << rule.dtype << " rank " << rule.minRank << ".."
+       << rule.maxRank << " layouts [" << rule.layouts << "] bias "
+       << (rule.absorbsBias ? "yes" : "no") << " addend "
+       << (rule.absorbsAddend ? "yes" : "no") << " nan " << rule.nan
+       << " epilogue " << (rule.epilogueBitEqual ? "bit-equal" : "close")
+       << " oneDNN >= " << rule.leastVersion << '\n';
+  for (const LibraryRefusal &refusal : refusals)
+    os << refusal.op << " compiled: " << refusal.reason << '\n';
+}

@@ -1,0 +1,21 @@
+//===- LinkSharedObject.h - lld as a library --------------------*- C++ -*-===//
+#ifndef FUSION_LIB_CODEGEN_CPU_LINKSHAREDOBJECT_H
+#define FUSION_LIB_CODEGEN_CPU_LINKSHAREDOBJECT_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace fusion {
+
+/// Links one ELF object to a shared object without undefined symbols. Works in
+/// a private temporary folder that is gone afterwards. Thread safe (linker runs
+/// take turns).
+llvm::Expected<std::vector<uint8_t>>
+linkSharedObject(llvm::ArrayRef<char> object);
+
+} // namespace fusion
+
+#endif // FUSION_LIB_CODEGEN_CPU_LINKSHAREDOBJECT_H

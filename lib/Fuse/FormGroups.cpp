@@ -1,0 +1,225 @@
+//===- FormGroups.cpp - Rewrites a function into planned groups -----------===//
+//
+// Builds the new body behind the old one and erases the old one. Constants and
+// parameters stay; a view is made where its value is first needed outside a
+// group; a cheap op that was split for its readers becomes one group again for
+// those that did not take it in.
+//
+//===----------------------------------------------------------------------===//
+#include "VerticalPlan.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace fusion;
+
+namespace {
+
+class GroupFormer {
+public:
+  GroupFormer(Block &block, const FuseGraph &graph, const VerticalPlan &plan)
+      : block(block), graph(graph), plan(plan),
+        builder(OpBuilder::atBlockTerminator(&block)) {}
+
+  void run();
+
+private:
+  /// The ops of a group that are computed inside it, in order: views of values
+  /// outside are left out.
+  SmallVector<Operation *> getBody(const PlannedGroup &group) const;
+  void findOutsideReads();
+  void form(const PlannedGroup &group);
+  void formGroup(ArrayRef<Operation *> body,
+                 const llvm::SmallPtrSetImpl<Operation *> &escaping,
+                 GroupKind kind);
+  /// The value in the new body that `value` of the old one has become.
+  Value getNew(Value value);
+  Location getLocation(ArrayRef<Operation *> body) const;
+
+  Block &block;
+  const FuseGraph &graph;
+  const VerticalPlan &plan;
+  OpBuilder builder;
+  /// Values of the old body -> values of the new one, outside groups.
+  IRMapping values;
+  /// Ops of the old body whose values are read outside their group.
+  llvm::DenseSet<Operation *> readOutside;
+};
+
+} // namespace
+
+SmallVector<Operation *> GroupFormer::getBody(const PlannedGroup &group) const {
+  llvm::SetVector<Operation *> body;
+  for (unsigned member : group.members) {
+    Operation *op = graph[member].op;
+    if (isa<ReshapeOp>(op) && !body.contains(op->getOperand(0).getDefiningOp()))
+      continue;
+    body.insert(op);
+  }
+  return body.takeVector();
+}
+
+/// Reshapes aside, the value whose group has to exist for `value` to be read.
+static Value getStored(Value value) {
+  while (auto view = value.getDefiningOp<ReshapeOp>())
+    value = view.getInput();
+  return value;
+}
+
+void GroupFormer::findOutsideReads() {
+  auto addReads = [&](Operation *reader,
+                      const llvm::SmallPtrSetImpl<Operation *> &inside) {
+    for (Value operand : reader->getOperands())
+      if (Operation *producer = getStored(operand).getDefiningOp())
+        if (!inside.contains(operand.getDefiningOp()))
+          readOutside.insert(producer);
+  };
+  addReads(block.getTerminator(), llvm::SmallPtrSet<Operation *, 1>());
+  // From the last group back: a clone that stands alone reads something only if
+  // it is read itself.
+  for (const PlannedGroup &group : llvm::reverse(plan.groups)) {
+    SmallVector<Operation *> body = getBody(group);
+    if (body.empty() ||
+        (group.members.size() == 1 && graph[group.members.front()].isClone &&
+         !readOutside.contains(body.front())))
+      continue;
+    llvm::SmallPtrSet<Operation *, 16> inside(body.begin(), body.end());
+    for (Operation *op : body) {
+      addReads(op, inside);
+      for (Region &region : op->getRegions())
+        region.walk([&](Operation *nested) { addReads(nested, inside); });
+    }
+  }
+}
+
+Value GroupFormer::getNew(Value value) {
+  SmallVector<ReshapeOp> views;
+  Value stored = value;
+  while (!values.contains(stored)) {
+    auto view = stored.getDefiningOp<ReshapeOp>();
+    // An argument, a constant or a parameter: they and their views stay.
+    if (!view)
+      return value;
+    views.push_back(view);
+    stored = view.getInput();
+  }
+  Value result = values.lookup(stored);
+  for (ReshapeOp view : llvm::reverse(views)) {
+    result = ReshapeOp::create(builder, view.getLoc(),
+                               view.getResult().getType(), result);
+    values.map(view.getResult(), result);
+  }
+  return result;
+}
+
+Location GroupFormer::getLocation(ArrayRef<Operation *> body) const {
+  SmallVector<Location> locations =
+      llvm::map_to_vector(body, [](Operation *op) { return op->getLoc(); });
+  return FusedLoc::get(builder.getContext(), locations);
+}
+
+void GroupFormer::form(const PlannedGroup &group) {
+  SmallVector<Operation *> body = getBody(group);
+  if (body.empty())
+    return;
+  const FuseNode &first = graph[group.members.front()];
+  if (first.family == OpFamily::Outside) {
+    IRMapping operands;
+    for (Value value : first.op->getOperands())
+      operands.map(value, getNew(value));
+    for (Region &region : first.op->getRegions())
+      region.walk([&](Operation *nested) {
+        for (Value value : nested->getOperands())
+          if (value.getParentBlock() == &block)
+            operands.map(value, getNew(value));
+      });
+    Operation *copy = builder.clone(*first.op, operands);
+    values.map(first.op->getResults(), copy->getResults());
+    return;
+  }
+  // The first of the clones that stand alone serves all that read one.
+  bool sharedClone = group.members.size() == 1 && first.isClone;
+  if (sharedClone && (!readOutside.contains(first.op) ||
+                      values.contains(first.op->getResult(0))))
+    return;
+  llvm::SmallPtrSet<Operation *, 16> outputs;
+  for (unsigned member : group.members)
+    if ((sharedClone || !graph[member].isClone) &&
+        readOutside.contains(graph[member].op))
+      outputs.insert(graph[member].op);
+  formGroup(body, outputs, group.kind);
+}
+
+static bool isAnchor(Operation *op) {
+  OpFamily family = getOpFamily(op);
+  return family == OpFamily::Contraction || family == OpFamily::Window;
+}
+
+void GroupFormer::formGroup(ArrayRef<Operation *> body,
+                            const llvm::SmallPtrSetImpl<Operation *> &escaping,
+                            GroupKind kind) {
+  llvm::SmallPtrSet<Operation *, 16> inside(body.begin(), body.end());
+  // What is read from outside, and which splat constants come along.
+  llvm::SetVector<Value> inputs, constants;
+  for (Operation *op : body)
+    for (Value operand : op->getOperands())
+      if (!inside.contains(operand.getDefiningOp()))
+        (isSplatConstant(operand) ? constants : inputs).insert(operand);
+  SmallVector<Value> outputs;
+  for (Operation *op : body)
+    if (escaping.contains(op))
+      llvm::append_range(outputs, op->getResults());
+
+  SmallVector<Value> operands;
+  for (Value input : inputs)
+    operands.push_back(getNew(input));
+  Location loc = getLocation(body);
+  auto group = GroupOp::create(builder, loc, TypeRange(ValueRange(outputs)),
+                               kind, operands, SymbolRefAttr());
+  OpBuilder::InsertionGuard guard(builder);
+  Block *region = builder.createBlock(&group.getBody());
+  IRMapping mapping;
+  for (Value input : inputs)
+    mapping.map(input, region->addArgument(input.getType(), input.getLoc()));
+  // A contraction or pool opens its group: all it reads comes from outside.
+  Operation *anchor = kind == GroupKind::Library ||
+                              kind == GroupKind::Contraction ||
+                              kind == GroupKind::Window
+                          ? *llvm::find_if(body, isAnchor)
+                          : nullptr;
+  if (anchor)
+    builder.clone(*anchor, mapping);
+  for (Value constant : constants)
+    builder.clone(*constant.getDefiningOp(), mapping);
+  for (Operation *op : body)
+    if (op != anchor)
+      builder.clone(*op, mapping);
+  SmallVector<Value> yields = llvm::map_to_vector(
+      outputs, [&](Value output) { return mapping.lookup(output); });
+  YieldOp::create(builder, loc, yields);
+  for (auto [output, result] : llvm::zip(outputs, group.getOutputs()))
+    values.map(output, result);
+}
+
+void GroupFormer::run() {
+  SmallVector<Operation *> sources, old;
+  for (Operation &op : block.without_terminator())
+    (getOpFamily(&op) == OpFamily::Source ? sources : old).push_back(&op);
+  findOutsideReads();
+  for (const PlannedGroup &group : plan.groups)
+    form(group);
+  for (OpOperand &operand : block.getTerminator()->getOpOperands())
+    operand.set(getNew(operand.get()));
+  // What is still read is a view of an argument or parameter.
+  for (ArrayRef<Operation *> ops : {ArrayRef(old), ArrayRef(sources)})
+    for (Operation *op : llvm::reverse(ops))
+      if (op->use_empty())
+        op->erase();
+}
+
+void fusion::formGroups(Block &block, const FuseGraph &graph,
+                        const VerticalPlan &plan) {
+  GroupFormer(block, graph, plan).run();
+}

@@ -1,0 +1,255 @@
+//===- FuseGraph.cpp - A function's ops as nodes and groups ---------------===//
+//
+// Nodes are made from the last op to the first, so that each op knows its
+// readers and can be split into one clone a reader. The order of groups is kept
+// valid by every merge, in the way of Pearce and Kelly's dynamic topological
+// sort ("A dynamic topological sort algorithm for directed acyclic graphs",
+// 2007): only groups between the two merged ones are looked at.
+//
+//===----------------------------------------------------------------------===//
+#include "FuseGraph.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace fusion;
+
+/// Clones behind clones: a long chain of cheap ops must not be repeated as a
+/// whole for each of its readers.
+static constexpr unsigned kMaxCloneDepth = 4;
+
+/// Edges that one search for a path may follow.
+static constexpr unsigned kMaxSearchSteps = 4096;
+
+//===----------------------------------------------------------------------===//
+// FuseGraph
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// What is known of an op from the ops behind it.
+struct Readers {
+  SmallVector<unsigned, 2> nodes;
+  bool escapes = false;
+};
+
+} // namespace
+
+/// The values that an op reads, those of its regions included.
+static llvm::SetVector<Value> getReadValues(Operation *op) {
+  llvm::SetVector<Value> values(op->operand_begin(), op->operand_end());
+  if (op->getNumRegions() > 0 && !op->hasTrait<OpTrait::IsIsolatedFromAbove>())
+    getUsedValuesDefinedAbove(op->getRegions(), values);
+  return values;
+}
+
+FuseGraph::FuseGraph(Block &block) {
+  llvm::DenseMap<Operation *, unsigned> segments;
+  unsigned segment = 0;
+  for (Operation &op : block) {
+    // The op with effects is in no segment with anything it could be fused
+    // with.
+    segments[&op] = segment;
+    if (!isMemoryEffectFree(&op))
+      segments[&op] = ++segment;
+  }
+
+  llvm::DenseMap<Operation *, Readers> readers;
+  SmallVector<unsigned> cloneDepth;
+  auto addNode = [&](Operation *op, ArrayRef<unsigned> consumers, bool isClone,
+                     bool escapes) {
+    unsigned id = nodes.size();
+    nodes.push_back({op,
+                     getOpFamily(op),
+                     segments[op],
+                     isClone,
+                     escapes,
+                     {},
+                     llvm::to_vector<2>(consumers)});
+    cloneDepth.push_back(isClone ? cloneDepth[consumers.front()] + 1 : 0);
+    llvm::SmallPtrSet<Operation *, 4> seen;
+    for (Value value : getReadValues(op))
+      if (Operation *producer = value.getDefiningOp())
+        if (seen.insert(producer).second)
+          readers[producer].nodes.push_back(id);
+  };
+
+  for (Operation &op : llvm::reverse(block)) {
+    if (op.hasTrait<OpTrait::IsTerminator>()) {
+      for (Value value : op.getOperands())
+        if (Operation *producer = value.getDefiningOp())
+          readers[producer].escapes = true;
+      continue;
+    }
+    OpFamily family = getOpFamily(&op);
+    ungroupedWork |= family != OpFamily::Source && family != OpFamily::View &&
+                     family != OpFamily::Outside;
+    auto it = readers.find(&op);
+    Readers own = it == readers.end() ? Readers() : std::move(it->second);
+    if (family == OpFamily::Source)
+      continue;
+    if (family == OpFamily::View) {
+      // Outside groups a reshape is a view: whoever reads it there reads its
+      // operand.
+      Operation *producer = op.getOperand(0).getDefiningOp();
+      if (!producer)
+        continue;
+      readers[producer].escapes |= own.escapes;
+      for (unsigned consumer : own.nodes)
+        addNode(&op, consumer, true, false);
+      continue;
+    }
+    bool pure = isMemoryEffectFree(&op);
+    if (pure && own.nodes.empty() && !own.escapes)
+      continue;
+    bool cloneable = isCheapToClone(&op) && !own.escapes &&
+                     own.nodes.size() > 1 &&
+                     llvm::all_of(own.nodes, [&](unsigned reader) {
+                       return cloneDepth[reader] < kMaxCloneDepth;
+                     });
+    if (cloneable)
+      for (unsigned consumer : own.nodes)
+        addNode(&op, consumer, true, false);
+    else
+      addNode(&op, own.nodes, false, own.escapes);
+  }
+
+  // From last-first to program order.
+  unsigned last = nodes.size() - 1;
+  std::reverse(nodes.begin(), nodes.end());
+  for (auto [id, node] : llvm::enumerate(nodes)) {
+    for (unsigned &consumer : node.consumers)
+      consumer = last - consumer;
+    llvm::sort(node.consumers);
+    for (unsigned consumer : node.consumers)
+      nodes[consumer].producers.push_back(id);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// FuseGroups
+//===----------------------------------------------------------------------===//
+
+FuseGroups::FuseGroups(const FuseGraph &graph) : graph(graph) {
+  for (unsigned node = 0; node < graph.size(); ++node) {
+    groupOf.push_back(node);
+    members.push_back({node});
+    position.push_back(node);
+    version.push_back(0);
+  }
+}
+
+/// A bounded walk over groups between two positions.
+struct FuseGroups::Search {
+  FuseGroups &groups;
+  unsigned steps = 0;
+  bool found = false;
+
+  /// Groups reached from `start` against or along the edges, in positions
+  /// strictly between `low` and `high`, `start` not among them. `direct` may be
+  /// reached from `start` itself; from any other group it sets `found`.
+  SmallVector<unsigned> run(unsigned start, unsigned direct, bool forward,
+                            int64_t low, int64_t high) {
+    SmallVector<unsigned> reached, worklist{start};
+    llvm::DenseSet<unsigned> seen;
+    while (!worklist.empty() && !found && steps <= kMaxSearchSteps) {
+      unsigned group = worklist.pop_back_val();
+      for (unsigned member : groups.members[group]) {
+        const FuseNode &node = groups.graph[member];
+        for (unsigned neighbour : forward ? node.consumers : node.producers) {
+          if (++steps > kMaxSearchSteps)
+            return reached;
+          unsigned next = groups.groupOf[neighbour];
+          if (next == group || next == start)
+            continue;
+          if (next == direct) {
+            found |= group != start;
+            continue;
+          }
+          int64_t at = groups.position[next];
+          if (at <= low || at >= high || !seen.insert(next).second)
+            continue;
+          reached.push_back(next);
+          worklist.push_back(next);
+        }
+      }
+    }
+    return reached;
+  }
+};
+
+bool FuseGroups::findPosition(unsigned producerGroup, unsigned consumerGroup,
+                              int64_t &merged) {
+  int64_t low = position[producerGroup], high = position[consumerGroup];
+  Search search{*this};
+  SmallVector<unsigned> behind =
+      search.run(producerGroup, consumerGroup, /*forward=*/true, low, high);
+  if (search.found)
+    return false;
+  if (search.steps <= kMaxSearchSteps && behind.empty()) {
+    merged = high;
+    return true;
+  }
+  bool complete = search.steps <= kMaxSearchSteps;
+  Search back{*this};
+  SmallVector<unsigned> before =
+      back.run(consumerGroup, producerGroup, /*forward=*/false, low, high);
+  if (back.found)
+    return false;
+  if (back.steps <= kMaxSearchSteps && before.empty()) {
+    merged = low;
+    return true;
+  }
+  if (!complete || back.steps > kMaxSearchSteps)
+    return false;
+  // What the consumer waits for moves before the merged group, what waits for
+  // the producer behind it; all into the positions that they have now.
+  auto byPosition = [&](unsigned a, unsigned b) {
+    return position[a] < position[b];
+  };
+  llvm::sort(before, byPosition);
+  llvm::sort(behind, byPosition);
+  SmallVector<int64_t> free{low, high};
+  for (unsigned group : before)
+    free.push_back(position[group]);
+  for (unsigned group : behind)
+    free.push_back(position[group]);
+  llvm::sort(free);
+  for (auto [i, group] : llvm::enumerate(before))
+    position[group] = free[i];
+  merged = free[before.size()];
+  for (auto [i, group] : llvm::enumerate(behind))
+    position[group] = free[before.size() + 2 + i];
+  return true;
+}
+
+bool FuseGroups::tryMerge(unsigned producerGroup, unsigned consumerGroup) {
+  int64_t merged;
+  if (!findPosition(producerGroup, consumerGroup, merged))
+    return false;
+  SmallVector<unsigned, 1> all;
+  std::merge(members[producerGroup].begin(), members[producerGroup].end(),
+             members[consumerGroup].begin(), members[consumerGroup].end(),
+             std::back_inserter(all));
+  for (unsigned node : members[producerGroup])
+    groupOf[node] = consumerGroup;
+  members[producerGroup].clear();
+  members[consumerGroup] = std::move(all);
+  position[consumerGroup] = merged;
+  ++version[consumerGroup];
+  return true;
+}
+
+SmallVector<unsigned> FuseGroups::getOrder() const {
+  SmallVector<unsigned> order;
+  for (unsigned group = 0; group < members.size(); ++group)
+    if (!members[group].empty())
+      order.push_back(group);
+  llvm::sort(order,
+             [&](unsigned a, unsigned b) { return position[a] < position[b]; });
+  return order;
+}

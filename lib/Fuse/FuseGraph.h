@@ -1,0 +1,93 @@
+//===- FuseGraph.h - A function's ops as nodes and groups -------*- C++ -*-===//
+//
+// What the decision works on: one node for each op that does work, one for each
+// reader of an op that is cheap to repeat, and the groups that nodes are in.
+// The IR stays untouched until the decision is made. Private to lib/Fuse.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_LIB_FUSE_FUSEGRAPH_H
+#define FUSION_LIB_FUSE_FUSEGRAPH_H
+
+#include "fusion/Analysis/FusionLegality.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace fusion {
+
+struct FuseNode {
+  mlir::Operation *op;
+  OpFamily family;
+  /// Number of ops with side effects before it: groups don't reach across them.
+  unsigned segment;
+  /// The op is repeated for its one consumer (`consumers[0]`).
+  bool isClone;
+  /// A value of the op is returned, or read by what isn't a node.
+  bool escapes;
+  /// Nodes it reads and is read by; in program order, each once.
+  llvm::SmallVector<unsigned, 2> producers, consumers;
+
+  /// Whether the op may share a group.
+  bool isFusable() const {
+    return family != OpFamily::Opaque && family != OpFamily::Outside;
+  }
+};
+
+/// The nodes of a function, in program order: producers have smaller indices.
+/// Constants, parameters and reshapes of them are no nodes, nor are ops that
+/// nothing reads.
+class FuseGraph {
+public:
+  explicit FuseGraph(mlir::Block &block);
+
+  llvm::ArrayRef<FuseNode> getNodes() const { return nodes; }
+  const FuseNode &operator[](unsigned node) const { return nodes[node]; }
+  unsigned size() const { return nodes.size(); }
+
+  /// Whether some op of the block does work and is in no group yet, be it one
+  /// that nothing reads.
+  bool hasUngroupedWork() const { return ungroupedWork; }
+
+private:
+  llvm::SmallVector<FuseNode, 0> nodes;
+  bool ungroupedWork = false;
+};
+
+/// A partition of the nodes into groups, and an order of the groups in which
+/// each comes after those it reads.
+class FuseGroups {
+public:
+  /// Every node in a group of its own.
+  explicit FuseGroups(const FuseGraph &graph);
+
+  unsigned getGroup(unsigned node) const { return groupOf[node]; }
+  /// Members, ascending.
+  llvm::ArrayRef<unsigned> getMembers(unsigned group) const {
+    return members[group];
+  }
+  /// Rank of a group in the order; unique.
+  int64_t getPosition(unsigned group) const { return position[group]; }
+  /// How often the group has grown.
+  unsigned getVersion(unsigned group) const { return version[group]; }
+
+  /// Merges the groups of a producer and a consumer and returns true, or leaves
+  /// both alone if a path between them leads through other groups. The search
+  /// for one is bounded: where it runs out of steps the answer is false too.
+  bool tryMerge(unsigned producerGroup, unsigned consumerGroup);
+
+  /// Groups that have members, in order.
+  llvm::SmallVector<unsigned> getOrder() const;
+
+private:
+  struct Search;
+  bool findPosition(unsigned producerGroup, unsigned consumerGroup,
+                    int64_t &merged);
+
+  const FuseGraph &graph;
+  llvm::SmallVector<unsigned> groupOf;
+  llvm::SmallVector<llvm::SmallVector<unsigned, 1>, 0> members;
+  llvm::SmallVector<int64_t> position;
+  llvm::SmallVector<unsigned> version;
+};
+
+} // namespace fusion
+
+#endif // FUSION_LIB_FUSE_FUSEGRAPH_H

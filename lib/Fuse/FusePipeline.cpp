@@ -1,0 +1,34 @@
+//===- FusePipeline.cpp - The fuse phase ----------------------------------===//
+//
+// What runs in which order. The certificate is always on: it costs one more
+// walk.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Fuse/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace fusion;
+
+void fusion::buildFusePipeline(OpPassManager &manager,
+                               const FuseOptions &options) {
+  OpPassManager &functions = manager.nest<func::FuncOp>();
+  functions.addPass(createDecomposeNamed());
+  functions.addPass(createRecordFusionCertificate());
+  FuseVerticalOptions vertical;
+  vertical.maxOps = options.maxOps;
+  vertical.maxInputs = options.maxInputs;
+  vertical.separate = llvm::is_contained(options.noFuse, "vertical");
+  functions.addPass(createFuseVertical(vertical));
+  functions.addPass(createVerifyFusionCertificate());
+}
+
+void fusion::registerFusePipeline() {
+  PassPipelineRegistration<FuseOptions>(
+      "fusion-fuse",
+      "The fuse phase: every op into a group, producers with consumers",
+      buildFusePipeline);
+}

@@ -1,0 +1,92 @@
+//===- FuseVertical.cpp - Fuses producers into their consumers ------------===//
+//
+// The thin pass around the decision (VerticalPlan.cpp) and the rewrite
+// (FormGroups.cpp): checks what it is given, and says what was decided.
+//
+//===----------------------------------------------------------------------===//
+#include "VerticalPlan.h"
+#include "fusion/Fuse/FusionCertificate.h"
+#include "fusion/Fuse/Passes.h"
+
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/Support/Debug.h"
+
+#define DEBUG_TYPE "fusion-fuse-vertical"
+
+namespace fusion {
+#define GEN_PASS_DEF_FUSEVERTICAL
+#include "fusion/Fuse/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+
+/// The reader that a clone or view stands for.
+static const FuseNode &getReader(const FuseGraph &graph, unsigned node) {
+  while (graph[node].isClone)
+    node = graph[node].consumers.front();
+  return graph[node];
+}
+
+/// One remark for each pair, named after the rule that decided.
+static void emitDecisions(const FuseGraph &graph, const VerticalPlan &plan) {
+  MLIRContext *context = nullptr;
+  for (const FusePair &pair : plan.pairs) {
+    Operation *producer = graph[pair.producer].op;
+    if (!context && !(context = producer->getContext())->getRemarkEngine())
+      return;
+    const FuseNode &reader = getReader(graph, pair.consumer);
+    if (reader.family == OpFamily::Outside)
+      continue;
+    const FusionRuleInfo &info = getFusionRuleInfo(pair.verdict.rule);
+    remark::RemarkOpts options =
+        remark::RemarkOpts::name(info.id).category("fusion");
+    auto remark = info.accepts ? remark::passed(reader.op->getLoc(), options)
+                               : remark::missed(reader.op->getLoc(), options);
+    remark << remark::reason("{0}", info.text)
+           << remark::metric("producer", producer->getName().getStringRef())
+           << remark::metric("consumer", reader.op->getName().getStringRef())
+           << remark::metric("bytes", pair.bytes);
+    if (info.accepts)
+      remark << remark::metric("kind", stringifyGroupKind(pair.verdict.kind));
+    if (pair.verdict.limit)
+      remark << remark::metric("value", pair.verdict.value)
+             << remark::metric("limit", pair.verdict.limit);
+    if (pair.verdict.at && !info.accepts)
+      remark << remark::metric("at", pair.verdict.at->getName().getStringRef());
+  }
+}
+
+namespace {
+
+struct FuseVertical : fusion::impl::FuseVerticalBase<FuseVertical> {
+  using FuseVerticalBase::FuseVerticalBase;
+
+  void runOnOperation() override {
+    markAnalysesPreserved<GraphFingerprint>();
+    FunctionOpInterface function = getOperation();
+    if (function.isExternal())
+      return;
+    if (!llvm::hasSingleElement(function.getFunctionBody())) {
+      function.emitError("fusion works on a graph: the function has more than "
+                         "one block; inline or simplify it first");
+      return signalPassFailure();
+    }
+    Block &block = function.getFunctionBody().front();
+    FuseGraph graph(block);
+    if (!graph.hasUngroupedWork())
+      return;
+    FailureOr<FusionLegality> legality = FusionLegality::create(
+        function, GroupLimits{maxOps, maxInputs, maxGroupOps});
+    if (failed(legality))
+      return signalPassFailure();
+    VerticalPlan plan = separate ? planSeparate(graph, *legality)
+                                 : planVertical(graph, *legality);
+    LLVM_DEBUG(plan.print(llvm::dbgs(), graph));
+    emitDecisions(graph, plan);
+    formGroups(block, graph, plan);
+  }
+};
+
+} // namespace

@@ -1,0 +1,268 @@
+//===- VerticalPlan.cpp - Which producers join their consumers ------------===//
+//
+// Pairs are visited in a fixed order, in sweeps that state the preference:
+// cheap ops join their readers, epilogues join contractions and pools, then
+// ops around reductions and scatters, then loops. A pair is merged if the union
+// of both groups is legal and no path between them leads through other groups;
+// a refused one is asked again only when one of its groups has grown. Each pair
+// costs no more than the size limit of a group, so the whole is near-linear.
+//
+//===----------------------------------------------------------------------===//
+#include "VerticalPlan.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace fusion;
+
+/// Rounds over the pairs; later ones only see what earlier merges made legal.
+static constexpr unsigned kMaxRounds = 3;
+
+namespace {
+
+class VerticalPlanner {
+public:
+  VerticalPlanner(const FuseGraph &graph, const FusionLegality &legality)
+      : graph(graph), legality(legality), groups(graph) {
+    for (const FuseNode &node : graph.getNodes())
+      traits.push_back(getTraits(node.family));
+  }
+
+  VerticalPlan run();
+
+private:
+  /// What a group contains, as bits.
+  enum Traits : unsigned { None = 0, Anchor = 1, Reduction = 2, Scatter = 4 };
+  static unsigned getTraits(OpFamily family);
+
+  /// A pair and the groups it was last refused for.
+  struct Candidate {
+    FusePair pair;
+    bool tried = false;
+    std::pair<unsigned, unsigned> producerAt, consumerAt;
+  };
+
+  void collectCandidates();
+  bool sweep(llvm::function_ref<bool(const Candidate &)> wanted,
+             bool backward = false);
+  bool tryFuse(Candidate &candidate);
+  GroupVerdict checkMerged(unsigned producerGroup,
+                           unsigned consumerGroup) const;
+  GroupVerdict checkMembers(ArrayRef<unsigned> members) const;
+  int64_t getTraffic(const FuseNode &producer, const FuseNode &consumer) const;
+  unsigned getGroupTraits(unsigned node) const {
+    return traits[groups.getGroup(node)];
+  }
+
+  const FuseGraph &graph;
+  const FusionLegality &legality;
+  FuseGroups groups;
+  SmallVector<unsigned> traits;
+  SmallVector<Candidate, 0> candidates;
+};
+
+} // namespace
+
+unsigned VerticalPlanner::getTraits(OpFamily family) {
+  switch (family) {
+  case OpFamily::Contraction:
+  case OpFamily::Window:
+    return Anchor;
+  case OpFamily::Reduction:
+    return Reduction;
+  case OpFamily::Scatter:
+    return Scatter;
+  default:
+    return None;
+  }
+}
+
+void VerticalPlanner::collectCandidates() {
+  for (unsigned consumer = 0; consumer < graph.size(); ++consumer) {
+    if (graph[consumer].family == OpFamily::Outside)
+      continue;
+    // Later producers first: of two contractions under an add, the later one
+    // has nothing left to wait for.
+    for (unsigned producer : llvm::reverse(graph[consumer].producers)) {
+      if (graph[producer].family == OpFamily::Outside)
+        continue;
+      Candidate candidate;
+      candidate.pair = {
+          producer, consumer, {}, getTraffic(graph[producer], graph[consumer])};
+      candidates.push_back(candidate);
+    }
+  }
+}
+
+int64_t VerticalPlanner::getTraffic(const FuseNode &producer,
+                                    const FuseNode &consumer) const {
+  int64_t bytes = legality.getByteSize(producer.op->getResult(0));
+  // A value that others read too is still written.
+  return producer.escapes || producer.consumers.size() > 1 ? bytes : 2 * bytes;
+}
+
+GroupVerdict VerticalPlanner::checkMembers(ArrayRef<unsigned> members) const {
+  SmallVector<Operation *> ops;
+  llvm::SmallDenseMap<Operation *, unsigned, 16> nodeOf;
+  for (unsigned member : members)
+    if (nodeOf.try_emplace(graph[member].op, member).second)
+      ops.push_back(graph[member].op);
+  auto escapes = [&](Operation *op) {
+    const FuseNode &node = graph[nodeOf.lookup(op)];
+    // A clone serves the group it is in, and another reader has its own.
+    if (node.isClone)
+      return false;
+    return node.escapes || llvm::any_of(node.consumers, [&](unsigned consumer) {
+             return !llvm::binary_search(members, consumer);
+           });
+  };
+  return legality.check(ops, escapes);
+}
+
+GroupVerdict VerticalPlanner::checkMerged(unsigned producerGroup,
+                                          unsigned consumerGroup) const {
+  ArrayRef<unsigned> first = groups.getMembers(producerGroup),
+                     second = groups.getMembers(consumerGroup);
+  // Clones of one op count once, so this bound is generous.
+  int64_t size = first.size() + second.size();
+  if (size > 4 * legality.getLimits().maxGroupOps)
+    return GroupVerdict::refuse(FusionRule::MaxGroupOps, nullptr, size,
+                                legality.getLimits().maxGroupOps);
+  SmallVector<unsigned> all;
+  std::merge(first.begin(), first.end(), second.begin(), second.end(),
+             std::back_inserter(all));
+  return checkMembers(all);
+}
+
+bool VerticalPlanner::tryFuse(Candidate &candidate) {
+  const FuseNode &producer = graph[candidate.pair.producer],
+                 &consumer = graph[candidate.pair.consumer];
+  unsigned producerGroup = groups.getGroup(candidate.pair.producer);
+  unsigned consumerGroup = groups.getGroup(candidate.pair.consumer);
+  if (producerGroup == consumerGroup)
+    return false;
+  std::pair producerAt(producerGroup, groups.getVersion(producerGroup));
+  std::pair consumerAt(consumerGroup, groups.getVersion(consumerGroup));
+  if (candidate.tried && candidate.producerAt == producerAt &&
+      candidate.consumerAt == consumerAt)
+    return false;
+  candidate.tried = true;
+  candidate.producerAt = producerAt;
+  candidate.consumerAt = consumerAt;
+
+  GroupVerdict &verdict = candidate.pair.verdict;
+  if (!producer.isFusable() || !consumer.isFusable())
+    verdict =
+        GroupVerdict::refuse(FusionRule::NoEmitter,
+                             producer.isFusable() ? consumer.op : producer.op);
+  else if (producer.segment != consumer.segment)
+    verdict = GroupVerdict::refuse(FusionRule::Barrier, nullptr);
+  else
+    verdict = checkMerged(producerGroup, consumerGroup);
+  if (!verdict.isLegal())
+    return false;
+  if (!groups.tryMerge(producerGroup, consumerGroup)) {
+    verdict = GroupVerdict::refuse(FusionRule::Cycle, nullptr);
+    return false;
+  }
+  traits[consumerGroup] |= traits[producerGroup];
+  return true;
+}
+
+bool VerticalPlanner::sweep(llvm::function_ref<bool(const Candidate &)> wanted,
+                            bool backward) {
+  bool changed = false;
+  auto visit = [&](Candidate &candidate) {
+    // What feeds a view only joins the view's reader: a view that stands alone
+    // costs nothing.
+    const FuseNode &consumer = graph[candidate.pair.consumer];
+    if (consumer.isClone &&
+        groups.getMembers(groups.getGroup(candidate.pair.consumer)).size() == 1)
+      return;
+    if (wanted(candidate))
+      changed |= tryFuse(candidate);
+  };
+  if (backward)
+    llvm::for_each(llvm::reverse(candidates), visit);
+  else
+    llvm::for_each(candidates, visit);
+  return changed;
+}
+
+VerticalPlan VerticalPlanner::run() {
+  collectCandidates();
+  // Clones first, the last reader first, so that chains of clones meet it.
+  for (Candidate &candidate : llvm::reverse(candidates))
+    if (graph[candidate.pair.producer].isClone)
+      tryFuse(candidate);
+  for (unsigned round = 0; round < kMaxRounds; ++round) {
+    bool changed = sweep([&](const Candidate &c) {
+      return getGroupTraits(c.pair.producer) & Anchor;
+    });
+    changed |= sweep([&](const Candidate &c) {
+      return getGroupTraits(c.pair.producer) & Reduction;
+    });
+    changed |= sweep(
+        [&](const Candidate &c) {
+          return getGroupTraits(c.pair.consumer) & (Reduction | Scatter);
+        },
+        /*backward=*/true);
+    changed |= sweep([](const Candidate &) { return true; });
+    if (!changed)
+      break;
+  }
+
+  VerticalPlan plan;
+  llvm::DenseMap<unsigned, GroupVerdict> verdicts;
+  for (unsigned group : groups.getOrder()) {
+    ArrayRef<unsigned> members = groups.getMembers(group);
+    GroupVerdict verdict = checkMembers(members);
+    verdicts[group] = verdict;
+    plan.groups.push_back({llvm::to_vector(members), verdict.kind});
+  }
+  for (Candidate &candidate : candidates) {
+    FusePair pair = candidate.pair;
+    unsigned group = groups.getGroup(pair.producer);
+    bool together = group == groups.getGroup(pair.consumer);
+    if (together)
+      pair.verdict = verdicts[group];
+    // Views are free: the decision about one is none.
+    if (graph[pair.producer].family == OpFamily::View ||
+        (!together && !candidate.tried))
+      continue;
+    if (together && graph[pair.producer].isClone)
+      pair.verdict.rule = FusionRule::CloneCheap;
+    plan.pairs.push_back(pair);
+  }
+  return plan;
+}
+
+VerticalPlan fusion::planVertical(const FuseGraph &graph,
+                                  const FusionLegality &legality) {
+  return VerticalPlanner(graph, legality).run();
+}
+
+VerticalPlan fusion::planSeparate(const FuseGraph &graph,
+                                  const FusionLegality &legality) {
+  VerticalPlan plan;
+  for (unsigned node = 0; node < graph.size(); ++node)
+    plan.groups.push_back(
+        {{node},
+         legality.check(graph[node].op, [](Operation *) { return true; })
+             .kind});
+  return plan;
+}
+
+void VerticalPlan::print(llvm::raw_ostream &os, const FuseGraph &graph) const {
+  for (auto [i, group] : llvm::enumerate(groups)) {
+    os << "group " << i << ' ' << stringifyGroupKind(group.kind) << ':';
+    for (unsigned member : group.members)
+      os << ' ' << graph[member].op->getName() << '#' << member;
+    os << '\n';
+  }
+  for (const FusePair &pair : pairs)
+    os << graph[pair.producer].op->getName() << '#' << pair.producer << " -> "
+       << graph[pair.consumer].op->getName() << '#' << pair.consumer << ": "
+       << getFusionRuleInfo(pair.verdict.rule).id << '\n';
+}

@@ -1,0 +1,162 @@
+//===- Compile.cpp - The phases by name -----------------------------------===//
+//
+// See Compile.h. Phases never call each other: only this file knows their order.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Pipelines/Compile.h"
+
+#include "fusion/Codegen/Passes.h"
+#include "fusion/Fuse/Passes.h"
+#include "fusion/Schedule/Passes.h"
+#include "fusion/Simplify/Passes.h"
+
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace fusion;
+
+static constexpr Phase kPhases[] = {Phase::Simplify, Phase::Fuse, Phase::Codegen,
+                                    Phase::Schedule, Phase::Program};
+
+StringRef fusion::stringifyPhase(Phase phase) {
+  switch (phase) {
+  case Phase::Simplify:
+    return "simplify";
+  case Phase::Fuse:
+    return "fuse";
+  case Phase::Codegen:
+    return "codegen";
+  case Phase::Schedule:
+    return "schedule";
+  case Phase::Program:
+    return "program";
+  }
+  return "";
+}
+
+std::optional<Phase> fusion::symbolizePhase(StringRef name) {
+  for (Phase phase : kPhases)
+    if (stringifyPhase(phase) == name)
+      return phase;
+  return std::nullopt;
+}
+
+void fusion::buildPhase(OpPassManager &manager, Phase phase,
+                        const CompileOptions &options) {
+  switch (phase) {
+  case Phase::Simplify: {
+    SimplifyOptions simplify;
+    simplify.exactRewritesOnly = options.exactRewritesOnly;
+    simplify.parameterFolder = options.parameterFolder;
+    buildSimplifyPipeline(manager, simplify);
+    break;
+  }
+  case Phase::Fuse: {
+    FuseOptions fuse;
+    fuse.maxOps = options.maxOps;
+    if (!options.fuseVertical)
+      fuse.noFuse = ArrayRef<std::string>{"vertical"};
+    buildFusePipeline(manager, fuse);
+    break;
+  }
+  case Phase::Codegen: {
+    CodegenOptions codegen;
+    codegen.cpu = options.cpu;
+    buildCodegenPipeline(manager, codegen);
+    break;
+  }
+  case Phase::Schedule: {
+    ScheduleOptions schedule;
+    schedule.memoryLimit = options.memoryLimit;
+    buildSchedulePipeline(manager, schedule);
+    break;
+  }
+  case Phase::Program:
+    break;
+  }
+}
+
+namespace {
+
+/// Options of the pipelines on fusion-opt's command line.
+struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
+  Option<std::string> target{*this, "target", llvm::cl::desc("cpu"), llvm::cl::init("cpu")};
+  Option<std::string> cpu{*this, "cpu", llvm::cl::desc("processor name, or native"),
+                          llvm::cl::init("native")};
+  Option<bool> exactRewritesOnly{*this, "exact-rewrites-only",
+                                 llvm::cl::desc("no rewrite that changes values"),
+                                 llvm::cl::init(false)};
+  Option<unsigned> maxOps{*this, "max-ops",
+                          llvm::cl::desc("consecutive ops of a group's longest path"),
+                          llvm::cl::init(8)};
+  Option<bool> vertical{*this, "vertical", llvm::cl::desc("fuse vertically"),
+                        llvm::cl::init(true)};
+
+  CompileOptions toCompileOptions() const {
+    CompileOptions options;
+    options.target = target;
+    options.cpu = cpu;
+    options.exactRewritesOnly = exactRewritesOnly;
+    options.maxOps = maxOps;
+    options.fuseVertical = vertical;
+    return options;
+  }
+};
+
+} // namespace
+
+void fusion::registerPipelines() {
+  PassPipelineRegistration<PipelineOptions>(
+      "fusion-pipeline", "all phases down to the program",
+      [](OpPassManager &manager, const PipelineOptions &options) {
+        for (Phase phase : kPhases)
+          buildPhase(manager, phase, options.toCompileOptions());
+      });
+}
+
+/// Writes the module's text to `<directory>/<n>-<phase>.mlir`.
+static LogicalResult dump(ModuleOp module, StringRef directory, Phase phase) {
+  if (std::error_code error = llvm::sys::fs::create_directories(directory))
+    return module.emitError("cannot create '") << directory << "': " << error.message();
+  SmallString<128> path(directory);
+  llvm::sys::path::append(path, Twine(int(phase) + 1) + "-" + stringifyPhase(phase) + ".mlir");
+  std::error_code error;
+  llvm::raw_fd_ostream stream(path, error);
+  if (error)
+    return module.emitError("cannot write '") << path << "': " << error.message();
+  module.print(stream, OpPrintingFlags().useLocalScope());
+  return success();
+}
+
+CompileStatus fusion::runPhases(ModuleOp module, const CompileOptions &options) {
+  bool internal = false, overLimit = false;
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    // A pass that finds the compiler itself wrong says so.
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+      std::string text = diagnostic.str();
+      internal |= StringRef(text).contains("internal error");
+      overLimit |= StringRef(text).contains("the memory limit is");
+    }
+    return failure(); // let the tool's handler print it
+  });
+  for (Phase phase : kPhases) {
+    PassManager manager(module.getContext());
+    if (!options.reproducer.empty())
+      manager.enableCrashReproducerGeneration(options.reproducer);
+    buildPhase(manager, phase, options);
+    if (manager.size() != 0 && failed(manager.run(module)))
+      return internal    ? CompileStatus::Internal
+             : overLimit ? CompileStatus::OutOfMemory
+                         : CompileStatus::BadProgram;
+    if (options.afterPhase)
+      options.afterPhase(phase, module);
+    if (!options.dumpDirectory.empty() && failed(dump(module, options.dumpDirectory, phase)))
+      return CompileStatus::BadProgram;
+    if (phase == options.stopAfter)
+      break;
+  }
+  return CompileStatus::Ok;
+}

@@ -1,0 +1,165 @@
+//===- Driver.cpp - One compilation from text to artifact -----------------===//
+//
+// See Driver.h. Outcomes become exit codes here and nowhere else.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Pipelines/Driver.h"
+
+#include "fusion/Analysis/Explain.h"
+#include "fusion/Codegen/NativeCode.h"
+#include "fusion/IR/Parameters.h"
+#include "fusion/Pipelines/Registration.h"
+#include "fusion/Program/ModuleBuilder.h"
+
+#include "ModuleData.h"
+#include "ModuleFile.h"
+
+#include "mlir/Parser/Parser.h"
+#include "mlir/Tools/Plugins/PassPlugin.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace fusion;
+
+namespace {
+
+/// One compilation in progress.
+class Driver {
+public:
+  explicit Driver(const CommandLine &line)
+      : line(line), options(line.compile), messages(result.messages) {}
+
+  Compilation run(std::unique_ptr<llvm::MemoryBuffer> source);
+
+private:
+  void fail(rt::Code code, const Twine &message) {
+    result.code = int(code);
+    messages << "error: " << message << "\n";
+  }
+  bool loadPlugins();
+  bool lower(ModuleOp module);
+  void emit(ModuleOp module);
+
+  const CommandLine &line;
+  CompileOptions options;
+  CpuTarget cpu;
+  Compilation result;
+  llvm::raw_string_ostream messages;
+};
+
+} // namespace
+
+bool Driver::loadPlugins() {
+  for (const std::string &path : line.plugins) {
+    llvm::Expected<PassPlugin> plugin = PassPlugin::load(path);
+    if (!plugin) {
+      fail(rt::Code::Environment, llvm::toString(plugin.takeError()));
+      return false;
+    }
+    plugin->registerPassRegistryCallbacks();
+  }
+  return true;
+}
+
+/// Runs the phases, with the decisions logged if they are to be explained.
+bool Driver::lower(ModuleOp module) {
+  DecisionLog log;
+  GraphStats before, after;
+  if (line.explain) {
+    if (failed(collectDecisions(*module.getContext(), log))) {
+      fail(rt::Code::Internal, "the decisions cannot be collected");
+      return false;
+    }
+    before = after = computeGraphStats(module);
+    options.afterPhase = [&](Phase phase, ModuleOp current) {
+      if (phase == Phase::Fuse)
+        after = computeGraphStats(current);
+    };
+  }
+  switch (runPhases(module, options)) {
+  case CompileStatus::Internal:
+    fail(rt::Code::Internal,
+         "the compiler broke an invariant of its own, see above, report it with " +
+             options.reproducer);
+    return false;
+  case CompileStatus::BadProgram:
+    if (!options.reproducer.empty())
+      llvm::sys::fs::remove(options.reproducer);
+    result.code = int(rt::Code::BadProgram);
+    return false;
+  case CompileStatus::OutOfMemory:
+    result.code = int(rt::Code::Resources);
+    return false;
+  case CompileStatus::Ok:
+    break;
+  }
+  if (line.explain) {
+    llvm::raw_string_ostream stream(result.explanation);
+    printExplain(computeExplain(before, after, log), stream);
+  }
+  return true;
+}
+
+void Driver::emit(ModuleOp module) {
+  if (options.stopAfter != Phase::Program) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module.print(stream, OpPrintingFlags().enableDebugInfo());
+    result.artifact.assign(text.begin(), text.end());
+    return;
+  }
+  ModuleBuildOptions build;
+  build.target = options.target;
+  build.cpu = cpu.name;
+  build.cpuFeatures = cpu.features;
+  build.parameterFolder = getParameterFolder(module, options.parameterFolder);
+  build.provenance = {{"compiler", "fusion " FUSION_VERSION}, {"flags", line.recorded}};
+  if (auto rewrites = module->getAttrOfType<ArrayAttr>("fusion.rewrites"))
+    for (auto rewrite : rewrites.getAsRange<StringAttr>())
+      build.provenance.push_back({"rewrite", rewrite.str()});
+  for (const std::string &plugin : line.plugins)
+    build.provenance.push_back({"plugin", plugin});
+  FailureOr<rt::Module> executable = buildExecutableModule(module, build);
+  if (failed(executable)) {
+    result.code = int(rt::Code::BadProgram);
+    return;
+  }
+  rt::Expected<std::vector<uint8_t>> bytes = rt::writeModule(*executable);
+  if (!bytes.ok())
+    return fail(bytes.status().code(), bytes.status().message());
+  result.artifact = std::move(*bytes);
+}
+
+Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
+  if (!loadPlugins())
+    return std::move(result);
+  llvm::Expected<CpuTarget> resolved = resolveCpu(options.cpu);
+  if (!resolved) {
+    fail(rt::Code::Usage, llvm::toString(resolved.takeError()));
+    return std::move(result);
+  }
+  cpu = std::move(*resolved);
+  options.cpu = cpu.name;
+
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(source), llvm::SMLoc());
+  SourceMgrDiagnosticHandler diagnostics(sources, &context, messages);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  if (!module) {
+    result.code = int(rt::Code::BadProgram);
+    if (result.messages.empty())
+      fail(rt::Code::BadProgram, "not a module in MLIR text or bytecode, the input, import a model first");
+    return std::move(result);
+  }
+  if (lower(*module))
+    emit(*module);
+  return std::move(result);
+}
+
+Compilation fusion::compile(std::unique_ptr<llvm::MemoryBuffer> source, const CommandLine &line) {
+  return Driver(line).run(std::move(source));
+}

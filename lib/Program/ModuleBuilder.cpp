@@ -1,0 +1,143 @@
+//===- ModuleBuilder.cpp - Kernels + program + weights -> module ----------===//
+//
+// See ModuleBuilder.h. Kernels are numbered in the order in which the program
+// names them; constants are laid out where the planner put them.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Program/ModuleBuilder.h"
+
+#include "fusion/Analysis/RuntimeProgram.h"
+#include "fusion/Codegen/NativeCode.h"
+#include "fusion/IR/FusionDialect.h"
+#include "fusion/IR/Parameters.h"
+#include "fusion/IR/TensorData.h"
+
+#include "ModuleData.h"
+#include "ModuleFile.h"
+
+using namespace mlir;
+using namespace fusion;
+
+/// Numbers the kernels that the program names, in its order.
+static void numberKernels(ModuleOp kernels, ProgramOp program, rt::Module &result,
+                          llvm::StringMap<uint32_t> &index) {
+  auto number = [&](SymbolRefAttr symbol) {
+    StringRef name = symbol.getLeafReference();
+    if (!index.try_emplace(name, result.kernels.size()).second)
+      return;
+    rt::Kernel kernel;
+    kernel.symbol = name.str();
+    if (Operation *function = kernels ? kernels.lookupSymbol(name) : nullptr)
+      if (auto text = function->getAttrOfType<StringAttr>("fusion.description"))
+        kernel.description = text.str();
+    result.kernels.push_back(std::move(kernel));
+  };
+  for (Operation &op : program.getBody().front()) {
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      number(launch.getKernel());
+    else if (auto call = dyn_cast<CallOp>(op); call && call.getTailKernel())
+      number(*call.getTailKernel());
+  }
+}
+
+static LogicalResult readImports(ModuleOp kernels, rt::Module &result) {
+  auto imports = kernels->getAttrOfType<ArrayAttr>("fusion.imports");
+  if (!imports)
+    return success();
+  for (Attribute entry : imports) {
+    auto pair = dyn_cast<ArrayAttr>(entry);
+    if (!pair || pair.size() != 2 || !isa<StringAttr>(pair[0]) || !isa<StringAttr>(pair[1]))
+      return kernels.emitError("'fusion.imports' must hold pairs of name and signature");
+    result.imports.push_back({cast<StringAttr>(pair[0]).str(), cast<StringAttr>(pair[1]).str()});
+  }
+  return success();
+}
+
+/// Copies the elements of one content to its range, and names parameters.
+static LogicalResult placeContent(ContentOp content, SymbolTable &symbols,
+                                  ParameterReader &reader, uint32_t segment,
+                                  rt::Module &result) {
+  auto type = cast<RankedTensorType>(content.getType());
+  TensorData data;
+  if (std::optional<ElementsAttr> value = content.getValue()) {
+    std::optional<TensorData> elements = TensorData::get(*value);
+    if (!elements)
+      return content.emitOpError("has a value that cannot be read");
+    data = *elements;
+  } else {
+    auto parameter = symbols.lookup<ParameterOp>(*content.getParameter());
+    if (!parameter)
+      return content.emitOpError("names no parameter: ") << content.getParameterAttr();
+    llvm::Expected<TensorData> read = reader.read(parameter);
+    if (!read)
+      return parameter.emitError(llvm::toString(read.takeError()));
+    data = *read;
+  }
+  RangeAttr range = content.getRange();
+  int64_t count = type.getNumElements();
+  char *target = reinterpret_cast<char *>(result.constants.data()) + range.getOffset();
+  int64_t width = count == 0 ? 0 : range.getSize() / count;
+  if (data.isSplat()) {
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(target + i * width, data.getElement(0), width);
+  } else if (count > 0) {
+    if (int64_t(data.getBytes().size()) != range.getSize())
+      return content.emitOpError("has ") << data.getBytes().size() << " bytes for a range of "
+                                         << range.getSize();
+    std::memcpy(target, data.getBytes().data(), range.getSize());
+  }
+  rt::TensorDesc desc;
+  desc.name = content.getParameter() ? content.getParameter()->str() : std::string();
+  desc.dtype = *getRuntimeType(type.getElementType());
+  for (int64_t size : type.getShape())
+    desc.shape.push_back({0, size});
+  if (!desc.name.empty())
+    result.parameters.push_back(
+        {desc, {segment, uint64_t(range.getOffset()), uint64_t(range.getSize())}});
+  return success();
+}
+
+FailureOr<rt::Module>
+fusion::buildExecutableModule(ModuleOp module, const ModuleBuildOptions &options) {
+  auto programs = module.getOps<ProgramOp>();
+  if (!llvm::hasSingleElement(programs))
+    return module.emitError("needs exactly one program: run the schedule phase first");
+  ProgramOp program = *programs.begin();
+  auto kernels = module.lookupSymbol<ModuleOp>("kernels");
+
+  rt::Module result;
+  result.target = options.target;
+  result.provenance = options.provenance;
+  result.buildId = rt::buildId();
+  llvm::StringMap<uint32_t> index;
+  numberKernels(kernels, program, result, index);
+  FailureOr<rt::Program> plain = buildRuntimeProgram(program, index);
+  if (failed(plain))
+    return failure();
+  result.program = std::move(*plain);
+
+  if (!result.kernels.empty()) {
+    if (!kernels)
+      return program.emitError("names kernels, but there is no @kernels module");
+    result.cpu = options.cpu;
+    result.cpuFeatures = options.cpuFeatures;
+    if (failed(readImports(kernels, result)))
+      return failure();
+    llvm::Expected<std::vector<uint8_t>> native =
+        compileNativeCode(kernels, options.cpu, options.cpuFeatures);
+    if (!native)
+      return kernels.emitError(llvm::toString(native.takeError()));
+    result.nativeCode = std::move(*native);
+  }
+
+  SymbolTable symbols(module);
+  ParameterReader reader(options.parameterFolder);
+  for (auto [i, segment] : llvm::enumerate(result.program.segments))
+    if (segment.kind == rt::SegmentKind::Const) {
+      result.constants.resize(segment.size);
+      for (auto content : program.getBody().front().getOps<ContentOp>())
+        if (failed(placeContent(content, symbols, reader, i, result)))
+          return failure();
+    }
+  return std::move(result);
+}

@@ -1,0 +1,34 @@
+//===- ArenaPlan.h - Offsets for buffers with lifetimes ---------*- C++ -*-===//
+//
+// Packs buffers, each alive over an interval of commands, into one arena.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_LIB_SCHEDULE_ARENAPLAN_H
+#define FUSION_LIB_SCHEDULE_ARENAPLAN_H
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <cstdint>
+
+namespace fusion {
+
+/// A buffer alive from the start of command `first` to the end of `last`
+/// (inclusive: a result that nobody reads lives during its own command).
+struct Lifetime {
+  int64_t first = 0;
+  int64_t last = 0;
+  int64_t size = 0;    ///< bytes
+  int64_t offset = -1; ///< bytes, the answer
+};
+
+/// Alignment of every buffer in the arena, in bytes: a cache line, and the widest
+/// vector.
+constexpr int64_t kArenaAlignment = 64;
+
+/// Sets all offsets so that buffers whose lifetimes overlap share no byte, and
+/// returns the arena's size. Deterministic. Zero-size buffers get offset 0.
+int64_t planArena(llvm::MutableArrayRef<Lifetime> buffers);
+
+} // namespace fusion
+
+#endif // FUSION_LIB_SCHEDULE_ARENAPLAN_H

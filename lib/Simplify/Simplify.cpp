@@ -1,0 +1,45 @@
+//===- Simplify.cpp - The phase as a pipeline -----------------------------===//
+//
+// The order of the passes, and their registration by name.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/IR/FusionDialect.h"
+#include "fusion/Simplify/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace fusion;
+
+void fusion::buildSimplifyPipeline(OpPassManager &pm,
+                                   const SimplifyOptions &options) {
+  EvaluateConstantsOptions evaluate;
+  evaluate.exactRewritesOnly = options.exactRewritesOnly;
+  evaluate.parameterFolder = options.parameterFolder;
+  FoldBatchNormOptions fold;
+  fold.exactRewritesOnly = options.exactRewritesOnly;
+  fold.parameterFolder = options.parameterFolder;
+  PropagateLayoutOptions propagate;
+  propagate.layout = options.layout;
+  propagate.exactRewritesOnly = options.exactRewritesOnly;
+
+  pm.addPass(createCanonicalize());
+  // Weights that are computed from constants, before BatchNorms look at them.
+  pm.addPass(createEvaluateConstants(evaluate));
+  pm.addPass(createFoldBatchNorm(fold));
+  pm.addPass(createCanonicalize());
+  pm.addPass(createPropagateLayout(propagate));
+  pm.addPass(createCanonicalize());
+  // Constants that the layout transposed.
+  pm.addPass(createEvaluateConstants(evaluate));
+  pm.addPass(createCanonicalize());
+}
+
+void fusion::registerSimplifyPipelines() {
+  PassPipelineRegistration<SimplifyOptions>(
+      "fusion-simplify",
+      "Phase 1: canonical forms, folded BatchNorms, evaluated constants, "
+      "channels-last layout",
+      buildSimplifyPipeline);
+}

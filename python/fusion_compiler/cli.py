@@ -1,0 +1,184 @@
+# ===- cli.py - The command line of the Python side -----------------------=== #
+#
+# `fusion-import` and `python -m fusion_compiler import`. Every error is one line
+# `error: what, where, what to do` on stderr and an exit code; a traceback appears
+# only with FUSION_TRACEBACK=1.
+#
+# ===----------------------------------------------------------------------=== #
+"""Command line: imports a model."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import traceback
+from typing import NoReturn, Optional, Sequence
+
+from .errors import BAD_PROGRAM, ENVIRONMENT, INTERNAL, RESOURCES, USAGE, FusionError, quote
+
+_DESCRIPTION = """\
+Imports a model as MLIR text of the fusion dialect. Writes the text to OUTPUT and the
+weights beside it, with the extension .safetensors. Each file is replaced at once: on
+an error the old ones stay.
+"""
+
+_EPILOG = """\
+exit codes: 0 ok, 2 wrong usage or an output that can't be written, 3 a model that is
+damaged or uses something that isn't supported (all such nodes are listed), 6 memory or
+disk full, 9 internal error.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise FusionError(f"{message}; see {self.prog} --help", USAGE)
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=program, description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file (.onnx)")
+    parser.add_argument("-o", "--output", metavar="OUTPUT", required=True, help="the MLIR file to write")
+    parser.add_argument("--batch", metavar="N", help="size of free leading dimensions")
+    parser.add_argument(
+        "--dynamic-batch", metavar="LOW..HIGH",
+        help="free leading dimensions stay free: one batch B in this range, given when the module runs",
+    )
+    parser.add_argument(
+        "--input-shape", metavar="NAME=SIZES", action="append", default=[],
+        help="sizes of an input, such as x=B,3,48,192; B is the batch (may be repeated)",
+    )
+    parser.add_argument(
+        "--constant-input", metavar="NAME=FILE.npy", action="append", default=[],
+        help="replaces an input by the tensor in a .npy file, as if the model stored it (may be repeated)",
+    )
+    return parser
+
+
+def _count(text: str, option: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < len(text) <= 10):
+        raise FusionError(f"{option}: {quote(text)} isn't a positive number", USAGE)
+    value = int(text)
+    if not 1 <= value < 1 << 31:
+        raise FusionError(f"{option}: {value} is outside of [1, 2^31)", USAGE)
+    return value
+
+
+def _range(text: str) -> tuple[int, int]:
+    low, dots, high = text.partition("..")
+    if not dots:
+        raise FusionError(f"--dynamic-batch: {quote(text)} isn't LOW..HIGH, such as 1..8", USAGE)
+    result = _count(low, "--dynamic-batch"), _count(high, "--dynamic-batch")
+    if result[0] > result[1]:
+        raise FusionError(f"--dynamic-batch: {result[0]} is above {result[1]}", USAGE)
+    return result
+
+
+def _pairs(options: Sequence[str], option: str) -> dict[str, str]:
+    result: dict[str, str] = {}
+    for text in options:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name:
+            raise FusionError(f"{option}: {quote(text)} isn't NAME=VALUE", USAGE)
+        if name in result:
+            raise FusionError(f"{option}: {quote(name)} is given twice", USAGE)
+        result[name] = value
+    return result
+
+
+def _sizes(text: str) -> list:
+    if not text:
+        return []
+    sizes: list = []
+    for part in text.split(","):
+        if part == "B":
+            sizes.append(part)
+        elif re.fullmatch(r"[0-9]{1,18}", part):
+            sizes.append(int(part))
+        else:
+            raise FusionError(f"--input-shape: {quote(part)} isn't a size; sizes are numbers or B", USAGE)
+    return sizes
+
+
+def _load_array(name: str, path: str):
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("it is an archive")
+        return array
+    except OSError as error:
+        raise FusionError(f"--constant-input: {path}: can't be read: {error.strerror or error}", USAGE) from error
+    except (ValueError, EOFError, SyntaxError) as error:
+        raise FusionError(f"--constant-input: {path}: not a .npy file of numbers", USAGE) from error
+
+
+def import_model(arguments: Optional[Sequence[str]] = None, program: str = "fusion-import") -> None:
+    """Runs fusion-import. Raises FusionError."""
+    options = _parser(program).parse_args(arguments)
+    if options.batch is not None and options.dynamic_batch is not None:
+        raise FusionError("--batch and --dynamic-batch exclude each other; give one", USAGE)
+    batch = _count(options.batch, "--batch") if options.batch is not None else None
+    dynamic = _range(options.dynamic_batch) if options.dynamic_batch is not None else None
+    shapes = {name: _sizes(text) for name, text in _pairs(options.input_shape, "--input-shape").items()}
+    constants = {n: _load_array(n, p) for n, p in _pairs(options.constant_input, "--constant-input").items()}
+    output_folder = os.path.dirname(os.path.abspath(options.output))
+    if not os.path.isdir(output_folder):
+        raise FusionError(f"{options.output}: its folder doesn't exist; create it first", USAGE)
+    try:
+        from .frontend.onnx import import_onnx
+    except ImportError as error:
+        raise FusionError(f"the package {error.name} is missing; install it with pip install {error.name}",
+                          ENVIRONMENT) from error
+    from .weights import write_module
+
+    module = import_onnx(options.model, batch=batch, dynamic_batch=dynamic, input_shapes=shapes,
+                         constant_inputs=constants)
+    write_module(module, options.output)
+
+
+def _run(command) -> int:
+    """Runs a command; the exit code of the contract."""
+    try:
+        command()
+        return 0
+    except FusionError as error:
+        code, message = error.code, str(error)
+    except MemoryError:
+        code, message = RESOURCES, "not enough memory"
+    except KeyboardInterrupt:
+        code, message = 130, "interrupted"
+    except RecursionError:
+        code, message = BAD_PROGRAM, "the model nests too deeply"
+    except Exception as error:  # noqa: BLE001 - the last line of defence against a traceback
+        code, message = INTERNAL, f"internal error ({type(error).__name__}: {error}); please report it"
+    if os.environ.get("FUSION_TRACEBACK") == "1":
+        traceback.print_exc()
+    print(f"error: {message}", file=sys.stderr)
+    return code
+
+
+def fusion_import() -> None:
+    """Entry point of the `fusion-import` script."""
+    sys.exit(_run(import_model))
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """`python -m fusion_compiler COMMAND ...`; returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    commands = {"import": import_model}
+    usage = "usage: python -m fusion_compiler import MODEL -o OUTPUT [options]; import --help lists the options"
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(usage)
+        return 0
+    if not arguments or arguments[0] not in commands:
+        what = f"no command {quote(arguments[0])}" if arguments else "no command given"
+        print(f"error: {what}; {usage}", file=sys.stderr)
+        return USAGE
+    name = arguments[0]
+    return _run(lambda: commands[name](arguments[1:], f"python -m fusion_compiler {name}"))

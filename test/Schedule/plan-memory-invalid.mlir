@@ -1,0 +1,44 @@
+// RUN: fusion-opt %s --split-input-file --verify-diagnostics --fusion-plan-memory
+
+// A compute op outside a group has no kernel.
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'fusion.exp' is in no group: run the fuse phase first}}
+  %0 = fusion.exp %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// A group that code generation has not seen.
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{has no kernel: run code generation first}}
+  %0 = fusion.group loop (%a = %x : tensor<4xf32>) -> tensor<4xf32> {
+    %1 = fusion.exp %a : tensor<4xf32>
+    fusion.yield %1 : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// A kernel that is not there.
+module {
+  module @kernels {}
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{the kernel @kernels::@gone is missing or says no units}}
+    %0 = fusion.group loop (%a = %x : tensor<4xf32>) -> tensor<4xf32> kernel @kernels::@gone {
+      %1 = fusion.exp %a : tensor<4xf32>
+      fusion.yield %1 : tensor<4xf32>
+    }
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{has no function @main to plan}}
+module {
+  func.func @other(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}

@@ -1,0 +1,108 @@
+//===- ArenaPlanTest.cpp - Offsets never let live buffers share bytes -----===//
+#include "ArenaPlan.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+using namespace fusion;
+
+namespace {
+
+bool timesOverlap(const Lifetime &a, const Lifetime &b) {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+bool bytesOverlap(const Lifetime &a, const Lifetime &b) {
+  return a.size > 0 && b.size > 0 && a.offset < b.offset + b.size && b.offset < a.offset + a.size;
+}
+
+/// The largest sum of sizes alive at one command: no plan can be smaller.
+int64_t lowerBound(const std::vector<Lifetime> &buffers) {
+  int64_t peak = 0;
+  for (const Lifetime &at : buffers) {
+    int64_t sum = 0;
+    for (const Lifetime &buffer : buffers)
+      if (buffer.first <= at.first && at.first <= buffer.last)
+        sum += buffer.size;
+    peak = std::max(peak, sum);
+  }
+  return peak;
+}
+
+void expectValid(const std::vector<Lifetime> &buffers, int64_t total) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_GE(buffers[i].offset, 0);
+    EXPECT_EQ(buffers[i].offset % kArenaAlignment, 0);
+    EXPECT_LE(buffers[i].offset + buffers[i].size, total);
+    for (size_t j = 0; j < i; ++j)
+      ASSERT_FALSE(timesOverlap(buffers[i], buffers[j]) && bytesOverlap(buffers[i], buffers[j]))
+          << "buffers " << i << " and " << j;
+  }
+}
+
+std::vector<Lifetime> randomBuffers(size_t count, int64_t reach, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<Lifetime> buffers;
+  for (size_t i = 0; i < count; ++i) {
+    Lifetime buffer;
+    buffer.first = i;
+    buffer.last = i + random() % (reach + 1);
+    buffer.size = random() % 8 == 0 ? 0 : random() % 5000;
+    buffers.push_back(buffer);
+  }
+  return buffers;
+}
+
+} // namespace
+
+TEST(ArenaPlan, NothingNeedsNothing) {
+  std::vector<Lifetime> buffers;
+  EXPECT_EQ(planArena(buffers), 0);
+}
+
+TEST(ArenaPlan, ChainUsesTwoSlots) {
+  std::vector<Lifetime> buffers;
+  for (int64_t i = 0; i < 100; ++i)
+    buffers.push_back({i, i + 1, 64, -1});
+  EXPECT_EQ(planArena(buffers), 128);
+  expectValid(buffers, 128);
+}
+
+TEST(ArenaPlan, UnusedResultLivesDuringItsCommand) {
+  std::vector<Lifetime> buffers = {{0, 1, 64, -1}, {1, 1, 64, -1}, {1, 2, 64, -1}};
+  EXPECT_EQ(planArena(buffers), 192);
+  expectValid(buffers, 192);
+}
+
+TEST(ArenaPlan, EmptyBuffersTakeNoSpace) {
+  std::vector<Lifetime> buffers = {{0, 9, 0, -1}, {0, 9, 64, -1}};
+  EXPECT_EQ(planArena(buffers), 64);
+  expectValid(buffers, 64);
+}
+
+TEST(ArenaPlan, RandomLifetimesNeverCollide) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    std::vector<Lifetime> buffers = randomBuffers(200, 12, seed);
+    int64_t total = planArena(buffers);
+    expectValid(buffers, total);
+    // Rounding costs at most an alignment a buffer that is alive together.
+    EXPECT_LE(total, 2 * lowerBound(buffers) + 16 * kArenaAlignment) << "seed " << seed;
+  }
+}
+
+TEST(ArenaPlan, ManyBuffersTakeTheLinearPath) {
+  std::vector<Lifetime> buffers = randomBuffers(6000, 12, 7);
+  int64_t total = planArena(buffers);
+  expectValid(buffers, total);
+  EXPECT_LE(total, 3 * lowerBound(buffers) + 16 * kArenaAlignment);
+}
+
+TEST(ArenaPlan, SameInputSamePlan) {
+  std::vector<Lifetime> a = randomBuffers(500, 20, 3), b = a;
+  EXPECT_EQ(planArena(a), planArena(b));
+  for (size_t i = 0; i < a.size(); ++i)
+    EXPECT_EQ(a[i].offset, b[i].offset);
+}

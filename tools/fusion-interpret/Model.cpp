@@ -1,0 +1,84 @@
+//===- Model.cpp - The program that is interpreted ------------------------===//
+//
+// Diagnostics of the parser and the verifier become one error message, so that
+// a batch of models can go on after a bad one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Model.h"
+
+#include "fusion/IR/FusionDialect.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace fusion;
+using namespace fusion::interpret;
+using fusion::reference::fail;
+using fusion::reference::FailureKind;
+
+llvm::Expected<Model> interpret::loadModel(mlir::MLIRContext &context,
+                                           llvm::StringRef path) {
+  llvm::sys::fs::file_status status;
+  std::error_code error = llvm::sys::fs::status(path, status);
+  if (!error && !llvm::sys::fs::is_regular_file(status))
+    error = std::make_error_code(std::errc::invalid_argument);
+  if (error)
+    return fail(FailureKind::Usage, "cannot read the model '" + path +
+                                        "': " + error.message() +
+                                        "; name a .mlir or bytecode file");
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return fail(FailureKind::Usage, "cannot read the model '" + path +
+                                        "': " + buffer.getError().message());
+
+  std::string messages;
+  mlir::ScopedDiagnosticHandler handler(
+      &context, [&](mlir::Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() != mlir::DiagnosticSeverity::Error)
+          return;
+        llvm::raw_string_ostream os(messages);
+        if (!messages.empty())
+          os << "; ";
+        if (auto file = diagnostic.getLocation()
+                            ->findInstanceOf<mlir::FileLineColLoc>())
+          os << file.getFilename().getValue() << ":" << file.getLine() << ":"
+             << file.getColumn() << ": ";
+        os << diagnostic;
+      });
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  sources->AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
+  Model model;
+  model.module = mlir::parseSourceFile<mlir::ModuleOp>(
+      sources, mlir::ParserConfig(&context));
+  if (!model.module)
+    return fail(FailureKind::Program, messages.empty()
+                                          ? "'" + path + "' is no valid module"
+                                          : llvm::Twine(messages));
+  llvm::SmallString<128> directory(path);
+  llvm::sys::path::remove_filename(directory);
+  model.directory = directory.empty() ? "." : directory.str().str();
+  return std::move(model);
+}
+
+llvm::Expected<mlir::func::FuncOp>
+interpret::findFunction(mlir::ModuleOp module, llvm::StringRef name) {
+  if (auto function = module.lookupSymbol<mlir::func::FuncOp>(name))
+    return function;
+  if (module.lookupSymbol<ProgramOp>(name))
+    return fail(FailureKind::Usage,
+                "@" + name +
+                    " is a program of commands; interpret the module "
+                    "before it is scheduled");
+  std::string names;
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    names += (names.empty() ? "@" : ", @") + function.getName().str();
+  return fail(FailureKind::Usage, "the module has no function @" + name +
+                                      "; it has " +
+                                      (names.empty() ? "none" : names) +
+                                      ", choose one with --function");
+}
