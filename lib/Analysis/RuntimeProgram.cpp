@@ -79,10 +79,15 @@ static std::string nameOf(Operation *op) {
 
 std::vector<rt::Operand> ProgramBuilder::operands(ArrayAttr accesses) {
   std::vector<rt::Operand> list;
-  for (auto access : accesses.getAsRange<AccessAttr>())
-    list.push_back({range(access.getRange()),
-                    access.getKind() != AccessKind::Write,
-                    access.getKind() != AccessKind::Read});
+  for (auto access : accesses.getAsRange<AccessAttr>()) {
+    rt::Operand operand;
+    operand.range = range(access.getRange());
+    operand.reads = access.getKind() != AccessKind::Write;
+    operand.writes = access.getKind() != AccessKind::Read;
+    if (Type type = access.getElementType())
+      operand.dtype = getRuntimeType(type).value_or(rt::DType::I8);
+    list.push_back(operand);
+  }
   return list;
 }
 

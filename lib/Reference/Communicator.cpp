@@ -121,10 +121,10 @@ Communicator::meet(int64_t rank, llvm::ArrayRef<int64_t> members,
         missing += (missing.empty() ? "" : ", ") + std::to_string(member);
     failWith(FailureKind::Timeout,
              "rank " + llvm::Twine(rank) + " waited " +
-                 llvm::Twine(static_cast<int64_t>(timeoutSeconds)) +
-                 " s in " + state.what + " (" + state.where + ") for rank " +
-                 missing + "; raise the collective timeout if that rank is "
-                           "only slow");
+                 llvm::Twine(static_cast<int64_t>(timeoutSeconds)) + " s in " +
+                 state.what + " (" + state.where + ") for rank " + missing +
+                 "; raise the collective timeout if that rank is "
+                 "only slow");
   }
   // A failure that was found after this meeting took place does not undo it,
   // but the run is over all the same.

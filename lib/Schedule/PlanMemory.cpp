@@ -68,8 +68,7 @@ private:
   LogicalResult bindConstant(Value value, StringRef key);
   std::optional<unsigned> findInPlace(GroupOp group, unsigned output);
   RangeAttr rangeOf(Value value);
-  ArrayAttr accesses(GroupOp group, ArrayRef<int64_t> operands,
-                     unsigned firstOutput);
+  ArrayAttr accesses(GroupOp group, ArrayRef<int64_t> operands, bool ofKernel);
   PortOp emitPort(SegmentKind kind, StringRef name, StringRef segment, Value value);
   ExtentAttr extentAttr(Extent extent) {
     return ExtentAttr::get(builder.getContext(), extent.scale, extent.base);
@@ -298,17 +297,26 @@ RangeAttr Planner::rangeOf(Value value) {
 }
 
 /// The accesses of a command whose operand i is `operands[i]`, an index into the
-/// group's inputs followed by its outputs, which start at `firstOutput`.
+/// group's inputs followed by its outputs. A kernel that computes in place says so;
+/// a library call reads its inputs and writes its last operand, whatever they share.
 ArrayAttr Planner::accesses(GroupOp group, ArrayRef<int64_t> operands,
-                            unsigned firstOutput) {
+                            bool ofKernel) {
+  unsigned firstOutput = group.getInputs().size();
   SmallVector<Attribute> list;
   for (int64_t index : operands) {
     bool output = index >= int64_t(firstOutput);
     Value value = output ? Value(group.getOutputs()[index - firstOutput])
                          : Value(group.getInputs()[index]);
-    list.push_back(AccessAttr::get(
-        builder.getContext(), output ? AccessKind::Write : AccessKind::Read,
-        rangeOf(value)));
+    // In place: the same bytes under an input and an output.
+    auto shares = [&](Value other) { return storageOf(other) == storageOf(value); };
+    bool inPlace = ofKernel && (output ? llvm::any_of(group.getInputs(), shares)
+                                       : llvm::any_of(group.getOutputs(), shares));
+    list.push_back(AccessAttr::get(builder.getContext(),
+                                   inPlace  ? AccessKind::ReadWrite
+                                   : output ? AccessKind::Write
+                                            : AccessKind::Read,
+                                   rangeOf(value),
+                                   ofKernel ? getElementTypeOrSelf(value) : Type()));
   }
   return builder.getArrayAttr(list);
 }
@@ -332,7 +340,7 @@ LogicalResult Planner::emitCommand(GroupOp group) {
   if (!call) {
     LaunchOp::create(builder, group.getLoc(), group.getKernelAttr(),
                      builder.getI64IntegerAttr(0), units, grain,
-                     accesses(group, all, firstOutput));
+                     accesses(group, all, /*ofKernel=*/true));
     return success();
   }
   auto op = call.getAs<StringAttr>("op");
@@ -347,15 +355,16 @@ LogicalResult Planner::emitCommand(GroupOp group) {
     int64_t target = operands.asArrayRef().back();
     // The tail reads and writes what the call wrote, in place.
     for (auto [index, access] : llvm::zip_equal(
-             list, accesses(group, list, firstOutput).getAsRange<AccessAttr>()))
+             list, accesses(group, list, /*ofKernel=*/true).getAsRange<AccessAttr>()))
       entries.push_back(index == target ? AccessAttr::get(builder.getContext(),
                                                           AccessKind::ReadWrite,
-                                                          access.getRange())
+                                                          access.getRange(),
+                                                          access.getElementType())
                                         : access);
     tailOperands = builder.getArrayAttr(entries);
   }
   CallOp::create(builder, group.getLoc(), op, builder.getI64IntegerAttr(0),
-                 accesses(group, operands, firstOutput), call,
+                 accesses(group, operands, /*ofKernel=*/false), call,
                  group.getKernelAttr(), units, grain, tailOperands);
   return success();
 }

@@ -81,12 +81,11 @@ class Builder:
                 made = Value(value.dtype, value.shape, value.data)
                 self._append("constant", [], [made], {"value": value.data}, loc=value.loc or self.loc)
                 known = self._constants[key] = made
-            value.op, value.name = known.op, known.name
+            value.op = known.op
             return known
         parameter = self._parameter(value)
         made = Value(value.dtype, value.shape, None)
         self._append("get_parameter", [], [made], {"symbol": parameter.symbol}, loc=value.loc or self.loc)
-        self._constants[("alias", id(value))] = made
         value.op = made.op
         return made
 

@@ -60,8 +60,8 @@ private:
     return isUtf8(to) ? true : fail("a name is not valid UTF-8");
   }
 
-  template <typename E> bool enumValue(uint64_t from, E last, E &to,
-                                       const char *what) {
+  template <typename E>
+  bool enumValue(uint64_t from, E last, E &to, const char *what) {
     if (from > uint64_t(last))
       return fail(std::string("unknown ") + what + " " + std::to_string(from));
     to = E(from);
@@ -200,8 +200,8 @@ bool Decoder::command(const fb::Command &from, Command &to) {
     if (!launch(*from.launch(), to.launch))
       return false;
   }
-  if (isCall && (!call(*from.call(), to.call) ||
-                 !operands(from.operands(), to.operands)))
+  if (isCall &&
+      (!call(*from.call(), to.call) || !operands(from.operands(), to.operands)))
     return false;
   if (to.kind == CommandKind::Copy) {
     to.source = range(*from.copy()->source());
