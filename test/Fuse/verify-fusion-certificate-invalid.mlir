@@ -1,5 +1,5 @@
 // RUN: fusion-opt %s --fusion-verify-fusion-certificate -split-input-file -verify-diagnostics
-// RUN: fusion-opt %s --fusion-verify-fusion-certificate=against=before -split-input-file --mlir-disable-threading 2>&1 | FileCheck %s
+// RUN: not fusion-opt %s --fusion-verify-fusion-certificate=against=before -split-input-file --mlir-disable-threading 2>&1 | FileCheck %s
 
 // Groups that are no groups, and groups that compute something else than the
 // function @before.
