@@ -9,6 +9,7 @@
 #include <cmath>
 
 using namespace fusion::reference;
+using fusion::reference::testing::Outcome;
 
 Tensor fusion::reference::testing::floats(ElementKind kind,
                                           llvm::ArrayRef<int64_t> shape,
