@@ -15,6 +15,8 @@ BUILD=build/release
 STAGE=build/package
 FUSION_LIMIT=80000000 # bytes
 RUNTIME_LIMIT=15000000
+# Installed programs have the package's run path, not that of this machine.
+LLVM_LIBRARIES=/usr/lib/llvm-22/lib
 VERSION=$(sed -n 's/^project(Fusion VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1)
 
@@ -33,6 +35,12 @@ isGlibc() {
   esac
 }
 
+# The Debian package of a file; with a merged /usr its database may say /lib.
+packageOf() {
+  { dpkg -S "$1" || dpkg -S "${1#/usr}"; } 2>/dev/null | head -n 1 | cut -d: -f1 ||
+    die 5 "no package owns $1, on this machine, its licence can't be bundled"
+}
+
 # Copies the libraries that the files of a stage need, and their licences.
 bundleLibraries() {
   local stage=$1 file name path package
@@ -42,10 +50,10 @@ bundleLibraries() {
     [[ $path == "$(readlink -f "$stage")"/* ]] && continue
     [[ -f $path ]] || die 5 "library $name not found, for $stage, install its package"
     install -m 755 "$(readlink -f "$path")" "$stage/lib/$name"
-    package=$(dpkg -S "$(readlink -f "$path")" 2>/dev/null | head -n 1 | cut -d: -f1)
-    [[ -z $package ]] || cp -L "/usr/share/doc/$package/copyright" \
-      "$stage/share/doc/fusion/third-party/$package"
-  done < <(elfFiles "$stage" | while read -r file; do ldd "$file"; done |
+    package=$(packageOf "$(readlink -f "$path")")
+    cp -L "/usr/share/doc/$package/copyright" "$stage/share/doc/fusion/third-party/$package"
+  done < <(elfFiles "$stage" | while read -r file; do
+    LD_LIBRARY_PATH=$LLVM_LIBRARIES ldd "$file"; done |
     awk '$2 == "=>" {print $1, $3}' | sort -u)
   if [[ -f $(echo "$stage"/lib/libicudata.so.*) ]]; then
     replaceIcuData "$(echo "$stage"/lib/libicudata.so.*)"

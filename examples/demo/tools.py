@@ -47,6 +47,7 @@ class Tools:
 
     def output(self, module, inputs, folder):
         """Runs the module on `name=file` inputs; returns its only output."""
+        (self.workDir / folder).mkdir(parents=True, exist_ok=True)
         self.run("fusion-run", module, *(f"--input={i}" for i in inputs), "--threads=1",
                  f"--output-dir={folder}")
         files = sorted((self.workDir / folder).rglob("*.npy"))

@@ -48,7 +48,8 @@ private:
   }
   rt::ByteRange range(RangeAttr attr) {
     return {segments.lookup(attr.getSegment().getValue()),
-            uint64_t(attr.getOffset()), uint64_t(attr.getSize())};
+            uint64_t(attr.getOffset()), uint64_t(attr.getSize()),
+            uint32_t(attr.getAllocation())};
   }
   std::vector<rt::Operand> operands(ArrayAttr accesses);
   LogicalResult kernel(Operation *op, SymbolRefAttr symbol, uint32_t &index);

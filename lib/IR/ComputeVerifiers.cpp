@@ -22,6 +22,15 @@ static LogicalResult verifyAxis(Operation *op, int64_t axis, int64_t rank) {
   return success();
 }
 
+LogicalResult fusion::detail::verifyOneShape(Operation *op) {
+  auto shape = typeOf(op->getResult(0)).getShape();
+  for (Value operand : op->getOperands())
+    if (typeOf(operand).getShape() != shape)
+      return op->emitOpError("operands and result must have one shape, but ")
+             << operand.getType() << " and " << op->getResult(0).getType() << " differ";
+  return success();
+}
+
 LogicalResult RngUniformOp::verify() {
   if (!typeOf(getResult()).hasStaticShape())
     return emitOpError("must have a static result: a batch's random numbers would "

@@ -168,7 +168,7 @@ void AsyncOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult AsyncOp::verify() {
-  if (getStream() < 0)
+  if (int64_t(getStream()) < 0)
     return emitOpError("the stream must not be negative");
   auto yield = dyn_cast<YieldOp>(getBody().front().getTerminator());
   if (!yield ||

@@ -64,7 +64,7 @@ private:
   void failWith(FailureKind kind, const llvm::Twine &message);
   void complete(const Group &group);
   void checkDeadlock();
-  std::string describeWaiting() const;
+  std::string describe(const Group &ranks) const;
 
   const double timeoutSeconds;
   std::mutex mutex;

@@ -57,7 +57,8 @@ static llvm::Expected<Tensor> evaluateReduce(ReduceOp op, Tensors inputs,
     shape.push_back(x.getDim(dim));
   for (int64_t dim : reduced)
     window.push_back(x.getDim(dim));
-  int64_t terms = *getNumElements(window);
+  // Sizes whose product overflows belong to a tensor without elements.
+  int64_t terms = getNumElements(window).value_or(0);
 
   llvm::Expected<Tensor> y = context.allocate(x.getKind(), shape);
   if (!y)

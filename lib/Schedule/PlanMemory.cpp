@@ -85,7 +85,7 @@ private:
   DenseMap<Value, int64_t> valueStorage;
   SmallVector<Lifetime> buffers;
   llvm::StringMap<int64_t> constants;
-  SmallVector<std::pair<int64_t, Operation *>> contents; ///< storage, its op
+  SmallVector<Operation *> contents; ///< of the const segment, in order
   int64_t constBytes = 0;
   SmallVector<int64_t> outputStorage; ///< of each result
   SmallVector<std::pair<Value, unsigned>> copies;
@@ -168,7 +168,7 @@ LogicalResult Planner::bindConstant(Value value, StringRef key) {
     storage.size = *bytes;
     constBytes = llvm::alignTo(constBytes + *bytes, kArenaAlignment);
     it->second = add(storage);
-    contents.push_back({it->second, value.getDefiningOp()});
+    contents.push_back(value.getDefiningOp());
   }
   valueStorage[value] = it->second;
   return success();
@@ -293,7 +293,7 @@ RangeAttr Planner::rangeOf(Value value) {
   int64_t offset = storage.buffer >= 0 ? buffers[storage.buffer].offset : storage.offset;
   return RangeAttr::get(builder.getContext(),
                         FlatSymbolRefAttr::get(builder.getContext(), storage.segment),
-                        offset, storage.size);
+                        offset, storage.size, storage.buffer + 1);
 }
 
 /// The accesses of a command whose operand i is `operands[i]`, an index into the
@@ -379,7 +379,7 @@ LogicalResult Planner::emitCopies() {
     auto target = RangeAttr::get(
         builder.getContext(),
         FlatSymbolRefAttr::get(builder.getContext(), llvm::formatv("out{0}", output).str()),
-        0, source.getSize());
+        0, source.getSize(), 0);
     CopyOp::create(builder, value.getLoc(), builder.getI64IntegerAttr(0), source, target,
                    extentAttr({count->scale * width, count->base * width}));
   }
@@ -445,14 +445,11 @@ FailureOr<ProgramOp> Planner::plan() {
       return failure();
     segment(llvm::formatv("out{0}", i).str(), SegmentKind::Output, *bytes);
   }
-  if (constBytes > 0)
+  if (!contents.empty())
     segment("weights", SegmentKind::Const, constBytes);
   if (!buffers.empty())
     segment("arena", SegmentKind::Private, arenaBytes);
-  for (auto [index, op] : contents) {
-    const Storage &storage = storages[index];
-    if (storage.size == 0 && constBytes == 0)
-      continue;
+  for (Operation *op : contents) {
     auto get = dyn_cast<GetParameterOp>(op);
     ContentOp::create(builder, op->getLoc(), rangeOf(op->getResult(0)),
                       get ? get.getParameterAttr() : FlatSymbolRefAttr(),

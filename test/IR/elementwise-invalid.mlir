@@ -94,8 +94,26 @@ func.func @test(%x: tensor<4xf32>, %y: tensor<4xf64>) {
 
 // a batch is not a size.
 func.func @test(%x: tensor<?xf32>, %y: tensor<4xf32>) {
-  // expected-error @+1 {{requires the same type for all operands and results}}
+  // expected-error @+1 {{operands and result must have one shape, but 'tensor<4xf32>' and 'tensor<?xf32>' differ}}
   %r = "fusion.max"(%x, %y) : (tensor<?xf32>, tensor<4xf32>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+// a batch is not a size.
+func.func @test(%x: tensor<?xf32>) {
+  // expected-error @+1 {{operands and result must have one shape}}
+  %r = fusion.cast %x : tensor<?xf32> to tensor<4xf16>
+  return
+}
+
+// -----
+
+// a batch is not a size.
+func.func @test(%c: tensor<?xi1>, %x: tensor<4xf32>) {
+  // expected-error @+1 {{operands and result must have one shape}}
+  %r = fusion.select %c, %x, %x : tensor<?xi1>, tensor<4xf32>
   return
 }
 

@@ -249,7 +249,7 @@ fusion.program @main batch = [1, 1] streams = 2 events = 1 peak = 0 {
   fusion.segment @in input size = 16 align = 64
   fusion.segment @out output size = 16 align = 64
   // expected-error @+1 {{needs exactly one of a parameter and a value}}
-  fusion.content #fusion.range<@in, 0, 16> : tensor<4xf32>
+  fusion.content <@in, 0, 16> : tensor<4xf32>
 }
 
 // -----
@@ -259,7 +259,7 @@ fusion.program @main batch = [1, 1] streams = 2 events = 1 peak = 0 {
   fusion.segment @in input size = 16 align = 64
   fusion.segment @out output size = 16 align = 64
   // expected-error @+1 {{needs exactly one of a parameter and a value}}
-  fusion.content #fusion.range<@in, 0, 16> parameter @w value dense<0.0> : tensor<4xf32> : tensor<4xf32>
+  "fusion.content"() <{range = #fusion.range<@in, 0, 16>, parameter = @w, value = dense<0.0> : tensor<4xf32>, type = tensor<4xf32>}> : () -> ()
 }
 
 // -----

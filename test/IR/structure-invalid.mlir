@@ -246,7 +246,7 @@ func.func @test(%x: tensor<4xf32>) {
 
 // A block without a terminator, in the generic form.
 func.func @test() {
-  // expected-error @+1 {{empty block: expect at least a terminator}}
+  // expected-error @+1 {{expects a non-empty block}}
   "fusion.group"() <{kind = #fusion<group_kind loop>}> ({
   ^bb0:
   }) : () -> ()

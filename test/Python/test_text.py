@@ -165,3 +165,10 @@ def test_an_empty_module_prints():
     assert list(lines(module, "w"))[1] == "  func.func @main() -> () {"
     assert repr(Value("f32", (2,))) == "tensor<2xf32>"
     assert unary("Relu").graph.node[0].op_type == "Relu"
+
+
+def test_a_constant_that_is_used_and_an_output(run_import):
+    nodes = [helper.make_node("Add", ["x", "c"], ["y"])]
+    source = model(nodes, [value("x", [2])], [value("y", None), value("c", [2]), value("x", [2])],
+                   [tensor("c", np.array([1, 2], "f4"))])
+    assert "return %1, %0, %x : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>" in run_import(source).text

@@ -1,6 +1,6 @@
 // A batch goes on after a case that fails, and leaves the reason beside it.
 // RUN: rm -rf %t && mkdir -p %t/in
-// RUN: %python -c "import numpy as np; np.save('%t/in/x.npy', np.array([1, 2], np.int32))"
+// RUN: %python %S/Inputs/npy.py write %t/in/x.npy "<i4" 2 1 2
 // RUN: echo "not a module" > %t/bad.mlir
 // RUN: echo "# model inputs outputs" > %t/cases.txt
 // RUN: echo "%t/bad.mlir %t/in %t/bad" >> %t/cases.txt
@@ -12,8 +12,8 @@
 // BAD: error: {{.*}}bad.mlir:1:1:
 // RUN: FileCheck %s --check-prefix=MISSING < %t/missing/error.txt
 // MISSING: error: input 'x' (i32 2): cannot read
-// RUN: %python -c "import numpy as np; print(np.load('%t/good/out0.npy'))" | FileCheck %s --check-prefix=GOOD
-// GOOD: {{\[-1 -2\]}}
+// RUN: %python %S/Inputs/npy.py show %t/good/out0.npy | FileCheck %s --check-prefix=GOOD
+// GOOD: <i4 2 -1 -2
 // RUN: not test -e %t/good/error.txt
 
 // The reason goes away when the case passes.

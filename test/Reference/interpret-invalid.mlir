@@ -1,6 +1,8 @@
 // Errors of the tool: message and exit code.
 // RUN: rm -rf %t && mkdir -p %t
-// RUN: %python -c "import numpy as np; np.save('%t/x.npy', np.zeros((2, 3), np.float32)); np.save('%t/bad.npy', np.zeros((3, 2), np.float32)); np.save('%t/f64.npy', np.zeros((2, 3)))"
+// RUN: %python %S/Inputs/npy.py write %t/x.npy "<f4" 2x3 0 0 0 0 0 0
+// RUN: %python %S/Inputs/npy.py write %t/bad.npy "<f4" 3x2 0 0 0 0 0 0
+// RUN: %python %S/Inputs/npy.py write %t/f64.npy "<f8" 2x3 0 0 0 0 0 0
 
 // RUN: not fusion-interpret %s --output-dir %t/out 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: error: input 'image' (f32 2x3): it is missing; give --input image=file.npy, or --random-inputs SEED

@@ -86,6 +86,8 @@ static llvm::Error execute() {
     return fail(FailureKind::Usage,
                 "--batch and --collective-timeout must be above zero");
   request.batch = batch;
+  if (batch > 0)
+    request.options.batch = batch;
   request.options.collectiveTimeout = std::min<double>(timeout, 1e6);
 
   mlir::DialectRegistry registry;

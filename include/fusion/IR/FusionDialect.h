@@ -49,6 +49,9 @@ bool hasSupportedElement(mlir::ShapedType type);
 
 /// Shapes and costs that all elementwise ops share.
 namespace detail {
+/// Checks that all operands and results have one shape. The upstream traits let
+/// a `?` agree with any size.
+llvm::LogicalResult verifyOneShape(mlir::Operation *op);
 llvm::SmallVector<int64_t> elementwiseShape(mlir::Operation *op);
 mlir::AffineMap elementwiseMap(mlir::Operation *op);
 int64_t elementwiseFlops(mlir::Operation *op, int64_t flopsPerElement);

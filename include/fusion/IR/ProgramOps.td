@@ -21,8 +21,14 @@ def Fusion_ExtentAttr : AttrDef<Fusion_Dialect, "Extent"> {
 def Fusion_RangeAttr : AttrDef<Fusion_Dialect, "Range"> {
   let mnemonic = "range";
   let summary = "bytes [offset, offset + size) of a segment, at the largest batch";
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$segment, "int64_t":$offset, "int64_t":$size);
-  let assemblyFormat = "`<` $segment `,` $offset `,` $size `>`";
+  let description = [{
+    `of n` names the planner's allocation that the bytes belong to: all views and
+    in-place results of one buffer share its number. With it the schedule
+    verifier proves that no read sees bytes of another buffer.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$segment, "int64_t":$offset, "int64_t":$size,
+                        DefaultValuedParameter<"int64_t", "0">:$allocation);
+  let assemblyFormat = "`<` $segment `,` $offset `,` $size (`of` $allocation^)? `>`";
 }
 
 def Fusion_AccessAttr : AttrDef<Fusion_Dialect, "Access"> {

@@ -8,6 +8,7 @@
 #include "TestGraph.h"
 
 #include <chrono>
+#include <thread>
 
 using namespace fusion::reference;
 using namespace fusion::reference::testing;
@@ -291,6 +292,28 @@ TEST(Disagreement, FailingRankEndsTheOthers) {
                               {"good", "bad"});
   EXPECT_NE(y.error.find("rank 1: 'fusion.kernel_call'"), std::string::npos)
       << y.error;
+}
+
+// A peer that only computes for long is waited for until the deadline.
+TEST(Disagreement, SlowPeerMeetsTheDeadline) {
+  Options options;
+  options.collectiveTimeout = 0.2;
+  options.onResult = [](mlir::Operation *op, llvm::ArrayRef<Tensor>,
+                        int64_t rank) {
+    if (rank == 1 && op->getName().getStringRef() == "fusion.neg")
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+  };
+  std::string text = R"(
+    fusion.mesh @m(a = 2)
+    func.func @main(%x: tensor<1xi64>) -> tensor<1xi64> {
+      %0 = fusion.neg %x : tensor<1xi64>
+      %r = fusion.all_reduce sum, %0 on @m[a] : tensor<1xi64>
+      return %r : tensor<1xi64>
+    })";
+  Outcome y = evaluateOnRanks(text, powers(2, {1}), {}, options);
+  EXPECT_EQ(static_cast<int>(y.kind), static_cast<int>(FailureKind::Timeout));
+  EXPECT_NE(y.error.find("in fusion.all_reduce sum"), std::string::npos);
+  EXPECT_NE(y.error.find("for rank 1"), std::string::npos) << y.error;
 }
 
 TEST(Disagreement, MeshOfAnotherSize) {

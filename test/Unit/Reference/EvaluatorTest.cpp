@@ -32,8 +32,8 @@ TEST(Evaluator, CoversTheDialect) {
       "fusion.kernel_call",
       // Symbols and the program level.
       "fusion.parameter", "fusion.mesh", "fusion.program", "fusion.segment",
-      "fusion.port", "fusion.launch", "fusion.call", "fusion.copy",
-      "fusion.collective", "fusion.record", "fusion.wait"};
+      "fusion.content", "fusion.port", "fusion.launch", "fusion.call",
+      "fusion.copy", "fusion.collective", "fusion.record", "fusion.wait"};
   unsigned evaluated = 0;
   for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
     std::string op = name.getStringRef().str();
@@ -49,7 +49,7 @@ TEST(Evaluator, GroupsAndNestedGroups) {
   Outcome y = evaluateModule(R"(
     func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
       %a, %b = fusion.group horizontal (%p = %x : tensor<2xf32>, %q = %x : tensor<2xf32>)
-          -> tensor<2xf32>, tensor<2xf32> {
+          -> (tensor<2xf32>, tensor<2xf32>) {
         %0 = fusion.group loop (%m = %p : tensor<2xf32>) -> tensor<2xf32> {
           %n = fusion.neg %m : tensor<2xf32>
           fusion.yield %n : tensor<2xf32>
@@ -188,6 +188,13 @@ TEST(Evaluator, MemoryIsBounded) {
     })";
   expectMessage(evaluateFailing(text, {}), FailureKind::Resources,
                 {"'fusion.constant'", "1000000000000", "memory limit"});
+  expectMessage(evaluateFailing(makeModule("",
+                                           "fusion.iota axis = 0 : "
+                                           "tensor<4611686018427387904x8xi8>",
+                                           "tensor<4611686018427387904x8xi8>"),
+                                {}),
+                FailureKind::Resources,
+                {"'fusion.iota'", "more elements than memory can address"});
   Options small;
   small.memoryLimit = 100;
   std::string chain = R"(

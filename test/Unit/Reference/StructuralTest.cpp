@@ -84,6 +84,9 @@ TEST(Shapes, IotaAndConstants) {
                               "tensor<3xi1>",
                               "tensor<3xi1>", {})),
             (std::vector<int64_t>{1, 0, 1}));
+  EXPECT_EQ(shapeOf(evaluateOp("", "fusion.constant dense<> : tensor<0x2xf32>",
+                               "tensor<0x2xf32>", {})),
+            (std::vector<int64_t>{0, 2}));
   EXPECT_EQ(intsOf(evaluateOp(
                 "", "fusion.constant dense<[-1, 300, 7]> : tensor<3xi32>",
                 "tensor<3xi32>", {})),

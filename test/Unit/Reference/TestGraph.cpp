@@ -9,6 +9,7 @@
 #include <cmath>
 
 using namespace fusion::reference;
+using fusion::reference::testing::Outcome;
 
 Tensor fusion::reference::testing::floats(ElementKind kind,
                                           llvm::ArrayRef<int64_t> shape,
@@ -36,14 +37,14 @@ Tensor fusion::reference::testing::smallIntegers(ElementKind kind,
   return tensor;
 }
 
-static testing::AssertionResult parse(mlir::MLIRContext &context,
+static ::testing::AssertionResult parse(mlir::MLIRContext &context,
                                       const std::string &text,
                                       mlir::OwningOpRef<mlir::ModuleOp> &out) {
   context.loadDialect<fusion::FusionDialect, mlir::func::FuncDialect>();
   out = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   if (out)
-    return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "this does not parse:\n" << text;
+    return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "this does not parse:\n" << text;
 }
 
 Outcome fusion::reference::testing::evaluateOnRanks(
