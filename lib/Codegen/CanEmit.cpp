@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Emitters.h"
+#include "GroupHash.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -140,7 +141,7 @@ codegen::findInPlacePairs(GroupOp group, const std::optional<RowSpace> &rows) {
   llvm::SmallDenseSet<unsigned> taken;
   llvm::DenseMap<Value, unsigned> count;
   for (Value input : group.getInputs())
-    ++count[input];
+    ++count[getBuffer(input)];
   for (auto [o, result] : llvm::enumerate(group.getYield().getValues())) {
     auto type = cast<RankedTensorType>(result.getType());
     unsigned bits = type.getElementTypeBitWidth();
@@ -151,7 +152,7 @@ codegen::findInPlacePairs(GroupOp group, const std::optional<RowSpace> &rows) {
       if (from.getShape() != type.getShape() ||
           std::max(from.getElementTypeBitWidth(), 8u) != std::max(bits, 8u) ||
           taken.contains(number) ||
-          count.lookup(group.getInputs()[number]) != 1 ||
+          count.lookup(getBuffer(group.getInputs()[number])) != 1 ||
           !readsInPlace(argument, type.getShape()))
         continue;
       taken.insert(number);
