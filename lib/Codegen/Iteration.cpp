@@ -293,8 +293,6 @@ codegen::iterate(KernelTask &task, ArrayRef<Extent> shape,
           to = k.materialize(
               k.minimum(k.add(first, kBlock), Index::of(inner.base)));
           length = std::nullopt;
-          if (inner.base % kLanes == 0)
-            length = kLanes; // every block is whole vectors
         }
         Coordinates outerAt = k.delinearize(row, outerSizes);
         Coordinates middleAt;
