@@ -105,11 +105,9 @@ static bool isServedByLibrary(Operation *anchor) {
 
 /// The largest batch that `func` may be called with.
 static int64_t getMaxBatch(Operation *func) {
-  auto batch = func->getAttrOfType<ArrayAttr>(FusionDialect::kBatchAttr);
-  if (!batch || batch.empty())
-    return 1;
-  auto last = dyn_cast<IntegerAttr>(batch.getValue().back());
-  return last ? last.getInt() : 1;
+  auto batch =
+      func->getAttrOfType<DenseI64ArrayAttr>(FusionDialect::kBatchAttr);
+  return batch && !batch.empty() ? batch.asArrayRef().back() : 1;
 }
 
 FailureOr<FusionLegality> FusionLegality::create(Operation *func,

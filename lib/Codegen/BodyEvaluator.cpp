@@ -101,7 +101,8 @@ Value BodyEvaluator::evaluateElementwise(Value tensor, Key at) {
       continue;
     }
     Operation *op = value.getDefiningOp();
-    if (!isa_and_nonnull<ElementwiseOpInterface>(op)) {
+    if (!isa_and_nonnull<ElementwiseOpInterface>(op) ||
+        operandOf.contains(value)) {
       roots.push_back(value);
       continue;
     }

@@ -103,9 +103,8 @@ static bool staysInRow(Value start, const RowSpace &rows) {
 }
 
 SmallVector<std::pair<unsigned, unsigned>>
-codegen::findInPlacePairs(GroupOp group) {
+codegen::findInPlacePairs(GroupOp group, const std::optional<RowSpace> &rows) {
   Block *body = group.getBodyBlock();
-  std::optional<RowSpace> rows = findRowSpace(body);
   // Inputs that are read anywhere but at the position being written.
   auto readsInPlace = [&](BlockArgument argument, ArrayRef<int64_t> shape) {
     SmallVector<Value> worklist{argument};

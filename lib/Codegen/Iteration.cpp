@@ -17,7 +17,8 @@ using namespace fusion::codegen;
 /// Longest innermost loop of one unit, in elements; above, it is split.
 static constexpr int64_t kMaxInner = 4096, kBlock = 2048;
 
-SmallVector<bool> codegen::findMergeable(Block *body, ArrayRef<int64_t> shape) {
+SmallVector<bool> codegen::findMergeable(ArrayRef<Operation *> ops,
+                                         ArrayRef<int64_t> shape) {
   size_t rank = shape.size();
   SmallVector<bool> mergeable(rank > 0 ? rank - 1 : 0, true);
   auto separateAround = [&](int64_t dim) {
@@ -26,13 +27,11 @@ SmallVector<bool> codegen::findMergeable(Block *body, ArrayRef<int64_t> shape) {
     if (dim + 1 < static_cast<int64_t>(rank))
       mergeable[dim] = false;
   };
-  for (Operation &op : *body) {
-    if (op.getNumResults() == 0)
-      continue;
-    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+  for (Operation *op : ops) {
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
     if (type.getShape() != shape || isa<ElementwiseOpInterface, ConstantOp>(op))
       continue;
-    llvm::TypeSwitch<Operation *>(&op)
+    llvm::TypeSwitch<Operation *>(op)
         .Case([&](BroadcastOp bcast) {
           auto from = cast<RankedTensorType>(bcast.getInput().getType());
           SmallVector<bool> present(rank, false);
@@ -102,9 +101,9 @@ SmallVector<bool> codegen::findMergeable(Block *body, ArrayRef<int64_t> shape) {
   return mergeable;
 }
 
-int64_t codegen::estimateCost(Block *body) {
+int64_t codegen::estimateCost(ArrayRef<Operation *> ops) {
   int64_t cost = 1;
-  for (Operation &op : *body) {
+  for (Operation *op : ops) {
     if (auto elementwise = dyn_cast<ElementwiseOpInterface>(op)) {
       cost += elementwise.getFlopsPerElement();
       continue;
@@ -115,7 +114,7 @@ int64_t codegen::estimateCost(Block *body) {
         product *= std::max<int64_t>(ShapedType::isDynamic(size) ? 1 : size, 1);
       return product;
     };
-    llvm::TypeSwitch<Operation *>(&op)
+    llvm::TypeSwitch<Operation *>(op)
         .Case([&](ReduceOp reduce) {
           auto type = cast<RankedTensorType>(reduce.getInput().getType());
           for (int64_t dim : reduce.getDims())

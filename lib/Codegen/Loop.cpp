@@ -23,11 +23,10 @@ std::optional<KernelShape> codegen::emitLoop(KernelTask &task,
       reason = "the outputs have different shapes";
       return std::nullopt;
     }
-  Block *body = task.group.getBodyBlock();
-  SmallVector<bool> mergeable = findMergeable(body, type.getShape());
+  SmallVector<bool> mergeable = findMergeable(task.ops, type.getShape());
   auto shape =
-      iterate(task, k.extents.getShape(first), mergeable, estimateCost(body),
-              [&](ArrayRef<Index> at) {
+      iterate(task, k.extents.getShape(first), mergeable,
+              estimateCost(task.ops), [&](ArrayRef<Index> at) {
                 SmallVector<Value> values;
                 for (auto &[value, operand] : task.stores)
                   values.push_back(task.evaluator.evaluate(value, at));

@@ -4,7 +4,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def DecomposeNamed : InterfacePass<"fusion-decompose-named", "::mlir::FunctionOpInterface"> {
+def DecomposeNamed : Pass<"fusion-decompose-named", "::mlir::func::FuncOp"> {
   let summary = "replaces named ops that have no emitter by primitive ops";
   let description = [{
     attention, rope, batch_norm, batch_norm_training, and softmax and log_softmax
@@ -35,7 +35,7 @@ def DecomposeNamed : InterfacePass<"fusion-decompose-named", "::mlir::FunctionOp
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
-def FuseVertical : InterfacePass<"fusion-fuse-vertical", "::mlir::FunctionOpInterface"> {
+def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
   let summary = "puts every op into a group, producers with their consumers";
   let description = [{
     A producer joins its consumer if the ops of both groups are together one that
@@ -84,7 +84,7 @@ def FuseVertical : InterfacePass<"fusion-fuse-vertical", "::mlir::FunctionOpInte
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
-def RecordFusionCertificate : InterfacePass<"fusion-record-fusion-certificate", "::mlir::FunctionOpInterface"> {
+def RecordFusionCertificate : Pass<"fusion-record-fusion-certificate", "::mlir::func::FuncOp"> {
   let summary = "remembers what the graph computes, for fusion-verify-fusion-certificate";
   let description = [{
     Requires: one block. Ensures: a record lives until the pass manager ends.
@@ -92,7 +92,7 @@ def RecordFusionCertificate : InterfacePass<"fusion-record-fusion-certificate", 
   }];
 }
 
-def VerifyFusionCertificate : InterfacePass<"fusion-verify-fusion-certificate", "::mlir::FunctionOpInterface"> {
+def VerifyFusionCertificate : Pass<"fusion-verify-fusion-certificate", "::mlir::func::FuncOp"> {
   let summary = "proves that groups compute what the graph before computed";
   let description = [{
     Sees through groups and numbers the expressions of the function: results must
@@ -109,7 +109,7 @@ def VerifyFusionCertificate : InterfacePass<"fusion-verify-fusion-certificate", 
   ];
 }
 
-def UnfuseGroups : InterfacePass<"fusion-unfuse-groups", "::mlir::FunctionOpInterface"> {
+def UnfuseGroups : Pass<"fusion-unfuse-groups", "::mlir::func::FuncOp"> {
   let summary = "puts the ops of all groups back into the function";
   let description = [{
     Requires: nothing. Ensures: no groups; what was computed inside a group more
