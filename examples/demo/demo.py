@@ -198,8 +198,8 @@ def demo(arguments):
     wrong += checkBatch(tools, session, rows)
 
     heading("4. Launches, as counted by a backend that only counts")
-    showCommand("fusion-run cls.fsn --input=x=line1.npy --backend=null --json")
-    showCounts(tools.launches("cls.fsn", ["x=line1.npy"]))
+    showCommand("fusion-run cls.fsn --input=x=batch.npy --backend=null --json")
+    showCounts(tools.launches("cls.fsn", ["x=batch.npy"]))
 
     heading("5. Time on one thread, taking turns, median of "
             f"{arguments.rounds} x {arguments.repeats} runs")
@@ -221,7 +221,7 @@ def demo(arguments):
 
 
 def showCounts(counts):
-    """One line each for commands and bytes of one run of one image."""
+    """One line each for the commands and the bytes of one run of the batch."""
     print(f"  {counts['launches']} kernel launches, {counts['calls']} library calls"
           f" ({counts['tails']} with an epilogue kernel), {counts['copies']} copies")
     print(f"  {counts['bytes_read'] / 1e6:.2f} MB read, {counts['bytes_written'] / 1e6:.2f} MB written")

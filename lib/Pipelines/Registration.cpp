@@ -5,8 +5,10 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Registration.h"
 
+#include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/Pipelines/Compile.h"
 #include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
 
@@ -35,7 +37,10 @@ void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
   registerSimplifyPipelines();
-  registerSchedulePasses();
   registerFusePasses();
   registerFusePipeline();
+  registerCodegenPasses();
+  registerCodegenPipelines();
+  registerSchedulePasses();
+  registerPipelines();
 }

@@ -44,9 +44,8 @@ static llvm::Expected<Tensor> evaluateLeakyRelu(LeakyReluOp op, Tensors inputs,
 static llvm::Expected<Tensor> evaluateElu(EluOp op, Tensors inputs,
                                           const OpContext &context) {
   double alpha = op.getAlpha().convertToDouble();
-  return mapFloats(inputs[0], context, [&](double x) {
-    return x > 0 ? x : alpha * std::expm1(x);
-  });
+  return mapFloats(inputs[0], context,
+                   [&](double x) { return x > 0 ? x : alpha * std::expm1(x); });
 }
 
 static double geluErf(double x) {

@@ -102,9 +102,8 @@ static Results exchange(OpT op, const llvm::Twine &detail, Tensors inputs,
        << file.getColumn();
   else
     os << op->getLoc();
-  auto all = context.communicator->meet(context.rank, group->ranks,
-                                        describe(op, detail, inputs), where,
-                                        inputs);
+  auto all = context.communicator->meet(
+      context.rank, group->ranks, describe(op, detail, inputs), where, inputs);
   if (!all)
     return all.takeError();
   std::vector<Tensor> results;
@@ -270,8 +269,8 @@ static Results evaluateAllToAll(AllToAllOp op, Tensors inputs,
         std::vector<Tensor> received;
         for (const Tensor &operand : operands) {
           llvm::Expected<Tensor> part =
-              takePart(op, operand, op.getSplitDim(), position,
-                       operands.size(), context);
+              takePart(op, operand, op.getSplitDim(), position, operands.size(),
+                       context);
           if (!part)
             return part;
           received.push_back(std::move(*part));
@@ -282,11 +281,10 @@ static Results evaluateAllToAll(AllToAllOp op, Tensors inputs,
 
 static Results evaluateBroadcastFrom(CollectiveBroadcastOp op, Tensors inputs,
                                      const OpContext &context) {
-  return exchange(
-      op, "root " + llvm::Twine(op.getRoot()), inputs, context,
-      [&](Tensors operands, int64_t) -> llvm::Expected<Tensor> {
-        return operands[op.getRoot()];
-      });
+  return exchange(op, "root " + llvm::Twine(op.getRoot()), inputs, context,
+                  [&](Tensors operands, int64_t) -> llvm::Expected<Tensor> {
+                    return operands[op.getRoot()];
+                  });
 }
 
 static Results evaluatePermute(CollectivePermuteOp op, Tensors inputs,
@@ -302,8 +300,7 @@ static Results evaluatePermute(CollectivePermuteOp op, Tensors inputs,
              llvm::zip(op.getSources(), op.getTargets()))
           if (target == position)
             return operands[source];
-        return context.allocate(operands[0].getKind(),
-                                operands[0].getShape());
+        return context.allocate(operands[0].getKind(), operands[0].getShape());
       });
 }
 

@@ -20,13 +20,14 @@ void Communicator::failWith(FailureKind kind, const llvm::Twine &message) {
   changed.notify_all();
 }
 
-/// "rank 0 at fusion.x ... (where), rank 1 at ..." of the ranks that wait, and
-/// which have finished.
-std::string Communicator::describeWaiting() const {
+/// "rank 0 is at fusion.x ... (where); rank 1 has finished" for these ranks,
+/// without those that still run.
+std::string Communicator::describe(const Group &ranks) const {
   constexpr size_t kMostRanks = 16; // that a message lists
   std::string text;
   size_t listed = 0, left = 0;
-  for (auto [rank, state] : llvm::enumerate(states)) {
+  for (int64_t rank : ranks) {
+    const RankState &state = states[rank];
     if (state.activity == RankState::Running)
       continue;
     if (listed++ >= kMostRanks) {
@@ -51,7 +52,7 @@ void Communicator::complete(const Group &group) {
   for (int64_t rank : group)
     if (states[rank].what != states[group.front()].what)
       return failWith(FailureKind::Program,
-                      "ranks disagree on a collective: " + describeWaiting() +
+                      "ranks disagree on a collective: " + describe(group) +
                           "; issue the same collectives in the same order on "
                           "all ranks of a group");
   auto result = std::make_shared<Contributions>();
@@ -69,15 +70,17 @@ void Communicator::complete(const Group &group) {
 /// If no rank is running, those that wait will wait forever.
 void Communicator::checkDeadlock() {
   bool waiting = false;
-  for (const RankState &state : states) {
+  Group all;
+  for (auto [rank, state] : llvm::enumerate(states)) {
     if (state.activity == RankState::Running)
       return;
     waiting |= state.activity == RankState::Waiting;
+    all.push_back(rank);
   }
   if (waiting)
     failWith(FailureKind::Program,
              "deadlock: every rank waits for one that does not come: " +
-                 describeWaiting() +
+                 describe(all) +
                  "; issue the same collectives in the same order on all ranks "
                  "of a group");
 }
@@ -121,10 +124,10 @@ Communicator::meet(int64_t rank, llvm::ArrayRef<int64_t> members,
         missing += (missing.empty() ? "" : ", ") + std::to_string(member);
     failWith(FailureKind::Timeout,
              "rank " + llvm::Twine(rank) + " waited " +
-                 llvm::Twine(static_cast<int64_t>(timeoutSeconds)) +
-                 " s in " + state.what + " (" + state.where + ") for rank " +
-                 missing + "; raise the collective timeout if that rank is "
-                           "only slow");
+                 llvm::Twine(static_cast<int64_t>(timeoutSeconds)) + " s in " +
+                 state.what + " (" + state.where + ") for rank " + missing +
+                 "; raise the collective timeout if that rank is "
+                 "only slow");
   }
   // A failure that was found after this meeting took place does not undo it,
   // but the run is over all the same.

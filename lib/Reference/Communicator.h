@@ -3,7 +3,8 @@
 // Ranks are threads. A collective is a meeting of its group: each member brings
 // its tensors and a description of the op, and gets everybody's tensors in rank
 // order. Members that bring different ops, or ranks that wait for one that will
-// never come, end the run with an error that names ranks and ops: nothing hangs.
+// never come, end the run with an error that names ranks and ops: nothing
+// hangs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_LIB_REFERENCE_COMMUNICATOR_H
@@ -50,7 +51,7 @@ private:
 
   struct RankState {
     enum { Running, Waiting, Finished } activity = Running;
-    Group group;       ///< that it waits for
+    Group group; ///< that it waits for
     std::string what, where;
     std::shared_ptr<const Contributions> result;
   };
@@ -63,7 +64,7 @@ private:
   void failWith(FailureKind kind, const llvm::Twine &message);
   void complete(const Group &group);
   void checkDeadlock();
-  std::string describeWaiting() const;
+  std::string describe(const Group &ranks) const;
 
   const double timeoutSeconds;
   std::mutex mutex;

@@ -116,9 +116,8 @@ Comparison fusion::reference::compare(const Tensor &got, const Tensor &want,
     bool good;
     if (got.isFloat()) {
       double a = got.getFloat(i), b = want.getFloat(i);
-      double bound = criterion.mode == Criterion::Mode::Bound
-                         ? criterion.bounds[i]
-                         : 0;
+      double bound =
+          criterion.mode == Criterion::Mode::Bound ? criterion.bounds[i] : 0;
       good = agree(a, b, got.getKind(), criterion, bound);
       if (std::isfinite(a) && std::isfinite(b)) {
         double distance = std::fabs(a - b);
@@ -140,7 +139,8 @@ Comparison fusion::reference::compare(const Tensor &got, const Tensor &want,
   result.passed = result.mismatches == 0;
   if (result.passed)
     return result;
-  os << result.mismatches << " of " << count << " elements differ, the first at "
+  os << result.mismatches << " of " << count
+     << " elements differ, the first at "
      << describeIndex(got, result.firstIndex) << ": got ";
   printElement(os, got, result.firstIndex);
   os << ", want ";

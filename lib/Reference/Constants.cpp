@@ -1,7 +1,7 @@
 //===- Constants.cpp - constant, get_parameter ----------------------------===//
 //
-// Where a tensor's elements come from the module: an attribute, a resource blob,
-// or a file beside it.
+// Where a tensor's elements come from the module: an attribute, a resource
+// blob, or a file beside it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,8 +53,7 @@ fusion::reference::readElements(mlir::Operation *op, mlir::ElementsAttr value,
       tensor->setInt(i++, element);
     return tensor;
   }
-  llvm::Expected<Tensor> one =
-      Tensor::fromBytes(*kind, {}, dense.getRawData());
+  llvm::Expected<Tensor> one = Tensor::fromBytes(*kind, {}, dense.getRawData());
   if (!one)
     return one;
   for (int64_t i = 0; i < tensor->getNumElements(); ++i)
@@ -72,8 +71,9 @@ llvm::Expected<Tensor> ParameterStore::load(ParameterOp parameter,
     return failAt(parameter, FailureKind::Program,
                   "it names no file and key, and has no value");
   if (directory.empty())
-    return failAt(parameter, FailureKind::Usage,
-                  "its bytes are in a file, and the module's folder is unknown");
+    return failAt(
+        parameter, FailureKind::Usage,
+        "its bytes are in a file, and the module's folder is unknown");
 
   std::lock_guard<std::mutex> lock(mutex);
   std::unique_ptr<SafeTensorsFile> &file = files[parameter.getFile()->str()];

@@ -1,7 +1,7 @@
 //===- Convolutions.cpp - conv and conv_transpose -------------------------===//
 //
-// Sums in f64, bias included, rounded once. Weights are [O, C / groups, ...] for
-// conv and [C, O / groups, ...] for conv_transpose, in either layout.
+// Sums in f64, bias included, rounded once. Weights are [O, C / groups, ...]
+// for conv and [C, O / groups, ...] for conv_transpose, in either layout.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,9 +54,9 @@ static llvm::Expected<Tensor> evaluateConv(ConvOp op, Tensors inputs,
 
 /// Each element of the input, times the weights, is added to the window of the
 /// result that a conv of the same attributes would read for it.
-static llvm::Expected<Tensor>
-evaluateConvTranspose(ConvTransposeOp op, Tensors inputs,
-                      const OpContext &context) {
+static llvm::Expected<Tensor> evaluateConvTranspose(ConvTransposeOp op,
+                                                    Tensors inputs,
+                                                    const OpContext &context) {
   const Tensor &x = inputs[0], &weights = inputs[1];
   const Tensor *bias = op.getBias() ? &inputs[2] : nullptr;
   Layout layout = op.getLayout();

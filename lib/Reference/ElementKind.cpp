@@ -72,8 +72,7 @@ llvm::StringRef fusion::reference::getName(ElementKind kind) {
   return names[static_cast<unsigned>(kind)];
 }
 
-std::optional<ElementKind>
-fusion::reference::getElementKind(mlir::Type type) {
+std::optional<ElementKind> fusion::reference::getElementKind(mlir::Type type) {
   if (type.isF64())
     return ElementKind::F64;
   if (type.isF32())
@@ -163,9 +162,8 @@ uint64_t fusion::reference::encodeFloat(double value, ElementKind kind) {
   Format format = getFormat(kind);
   int fractionBits = format.precision - 1;
   uint64_t exponentMask = 2 * format.maxExponent + 1;
-  uint64_t signBit = std::signbit(value)
-                         ? (exponentMask + 1) << fractionBits
-                         : 0;
+  uint64_t signBit =
+      std::signbit(value) ? (exponentMask + 1) << fractionBits : 0;
   if (std::isnan(value)) {
     uint64_t payload = encodeFloat(value, ElementKind::F64);
     payload &= (uint64_t(1) << 52) - 1;
@@ -194,8 +192,9 @@ uint64_t fusion::reference::encodeFloat(double value, ElementKind kind) {
 
 uint64_t fusion::reference::encodeInteger(int64_t value, ElementKind kind) {
   unsigned bits = 8 * getByteSize(kind);
-  return bits == 64 ? value
-                    : static_cast<uint64_t>(value) & ((uint64_t(1) << bits) - 1);
+  return bits == 64
+             ? value
+             : static_cast<uint64_t>(value) & ((uint64_t(1) << bits) - 1);
 }
 
 double fusion::reference::decodeFloat(uint64_t bits, ElementKind kind) {

@@ -24,40 +24,44 @@ llvm::Error fusion::reference::requireSameShapes(mlir::Operation *op,
 
 void fusion::reference::addUnaryRule(RuleTable &rules, llvm::StringRef name,
                                      FloatUnary onFloats, IntUnary onInts) {
-  rules.add(name, [=](mlir::Operation *op, Tensors inputs,
-                      const OpContext &context) -> Results {
-    const Tensor &x = inputs[0];
-    llvm::Expected<Tensor> y = context.allocate(x.getKind(), x.getShape());
-    if (!y)
-      return y.takeError();
-    for (int64_t i = 0; i < x.getNumElements(); ++i) {
-      if (x.isFloat())
-        y->setFloat(i, onFloats(x.getFloat(i)));
-      else
-        y->setInt(i, onInts(x.getInt(i)));
-    }
-    return std::vector<Tensor>{*y};
-  });
+  rules.add(name,
+            [=](mlir::Operation *op, Tensors inputs,
+                const OpContext &context) -> Results {
+              const Tensor &x = inputs[0];
+              llvm::Expected<Tensor> y =
+                  context.allocate(x.getKind(), x.getShape());
+              if (!y)
+                return y.takeError();
+              for (int64_t i = 0; i < x.getNumElements(); ++i) {
+                if (x.isFloat())
+                  y->setFloat(i, onFloats(x.getFloat(i)));
+                else
+                  y->setInt(i, onInts(x.getInt(i)));
+              }
+              return std::vector<Tensor>{*y};
+            });
 }
 
 void fusion::reference::addBinaryRule(RuleTable &rules, llvm::StringRef name,
                                       FloatBinary onFloats, IntBinary onInts) {
-  rules.add(name, [=](mlir::Operation *op, Tensors inputs,
-                      const OpContext &context) -> Results {
-    if (llvm::Error error = requireSameShapes(op, inputs))
-      return std::move(error);
-    const Tensor &a = inputs[0], &b = inputs[1];
-    llvm::Expected<Tensor> y = context.allocate(a.getKind(), a.getShape());
-    if (!y)
-      return y.takeError();
-    for (int64_t i = 0; i < a.getNumElements(); ++i) {
-      if (a.isFloat())
-        y->setFloat(i, onFloats(a.getFloat(i), b.getFloat(i)));
-      else
-        y->setInt(i, onInts(a.getInt(i), b.getInt(i), a.getKind()));
-    }
-    return std::vector<Tensor>{*y};
-  });
+  rules.add(name,
+            [=](mlir::Operation *op, Tensors inputs,
+                const OpContext &context) -> Results {
+              if (llvm::Error error = requireSameShapes(op, inputs))
+                return std::move(error);
+              const Tensor &a = inputs[0], &b = inputs[1];
+              llvm::Expected<Tensor> y =
+                  context.allocate(a.getKind(), a.getShape());
+              if (!y)
+                return y.takeError();
+              for (int64_t i = 0; i < a.getNumElements(); ++i) {
+                if (a.isFloat())
+                  y->setFloat(i, onFloats(a.getFloat(i), b.getFloat(i)));
+                else
+                  y->setInt(i, onInts(a.getInt(i), b.getInt(i), a.getKind()));
+              }
+              return std::vector<Tensor>{*y};
+            });
 }
 
 //===----------------------------------------------------------------------===//
@@ -113,9 +117,8 @@ static void addUnaryRules(RuleTable &rules) {
   addUnary<AbsOp>(
       rules, [](double x) { return std::fabs(x); },
       [](int64_t x) { return x < 0 ? wrapSub(0, x) : x; });
-  addUnary<SignOp>(rules, signOf, [](int64_t x) {
-    return int64_t(x > 0) - int64_t(x < 0);
-  });
+  addUnary<SignOp>(rules, signOf,
+                   [](int64_t x) { return int64_t(x > 0) - int64_t(x < 0); });
   addUnary<NotOp>(rules, nullptr, [](int64_t x) { return ~x; });
 
   addUnary<CeilOp>(rules, [](double x) { return std::ceil(x); });
@@ -157,8 +160,7 @@ static void addBinaryRules(RuleTable &rules) {
   addBinary<MulOp>(
       rules, [](double a, double b) { return a * b; },
       [](int64_t a, int64_t b, ElementKind) { return wrapMul(a, b); });
-  addBinary<DivOp>(
-      rules, [](double a, double b) { return a / b; }, divide);
+  addBinary<DivOp>(rules, [](double a, double b) { return a / b; }, divide);
   addBinary<RemOp>(
       rules, [](double a, double b) { return std::fmod(a, b); }, remainder);
   addBinary<PowOp>(rules, [](double a, double b) { return std::pow(a, b); });

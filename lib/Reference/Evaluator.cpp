@@ -25,7 +25,8 @@ static llvm::Error locateError(mlir::Operation *op, llvm::Error error) {
 static llvm::Error checkType(mlir::Operation *op, mlir::Type declared,
                              const Tensor &tensor) {
   auto type = llvm::dyn_cast<mlir::RankedTensorType>(declared);
-  bool fits = type && getElementKind(type.getElementType()) == tensor.getKind() &&
+  bool fits = type &&
+              getElementKind(type.getElementType()) == tensor.getKind() &&
               type.getRank() == tensor.getRank();
   for (int64_t dim = 0; fits && dim < type.getRank(); ++dim)
     fits = type.isDynamicDim(dim) || type.getDimSize(dim) == tensor.getDim(dim);
@@ -42,8 +43,8 @@ static llvm::Error checkType(mlir::Operation *op, mlir::Type declared,
 // Donated arguments
 //===----------------------------------------------------------------------===//
 
-/// Finds, for each donated argument, the op that writes the result it is donated
-/// to: behind views, and the async op behind an await.
+/// Finds, for each donated argument, the op that writes the result it is
+/// donated to: behind views, and the async op behind an await.
 llvm::Error RankEvaluator::findDonations(Tensors inputs) {
   mlir::Operation *terminator = function.getBody().front().getTerminator();
   for (mlir::BlockArgument argument : function.getArguments()) {

@@ -102,9 +102,8 @@ static llvm::Expected<Tensor> evaluateScatter(ScatterOp op, Tensors inputs,
 
   llvm::Expected<Tensor> y = context.allocate(x.getKind(), x.getShape());
   // A second copy, in f64, in which float updates are combined.
-  llvm::Expected<Tensor> wide =
-      context.allocate(x.isFloat() ? ElementKind::F64 : x.getKind(),
-                       x.getShape());
+  llvm::Expected<Tensor> wide = context.allocate(
+      x.isFloat() ? ElementKind::F64 : x.getKind(), x.getShape());
   if (!y || !wide)
     return llvm::joinErrors(y.takeError(), wide.takeError());
   for (int64_t i = 0; i < x.getNumElements(); ++i)

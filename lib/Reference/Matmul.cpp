@@ -15,8 +15,10 @@ static llvm::Expected<Tensor> evaluateMatmul(MatmulOp op, Tensors inputs,
                                              const OpContext &context) {
   const Tensor &a = inputs[0], &b = inputs[1];
   int64_t lhsBatchDims = a.getRank() - 2, rhsBatchDims = b.getRank() - 2;
-  auto lhsRows = a.getDim(lhsBatchDims), lhsColumns = a.getDim(lhsBatchDims + 1);
-  auto rhsRows = b.getDim(rhsBatchDims), rhsColumns = b.getDim(rhsBatchDims + 1);
+  auto lhsRows = a.getDim(lhsBatchDims),
+       lhsColumns = a.getDim(lhsBatchDims + 1);
+  auto rhsRows = b.getDim(rhsBatchDims),
+       rhsColumns = b.getDim(rhsBatchDims + 1);
   int64_t m = op.getTransposeLhs() ? lhsColumns : lhsRows;
   int64_t k = op.getTransposeLhs() ? lhsRows : lhsColumns;
   int64_t n = op.getTransposeRhs() ? rhsRows : rhsColumns;

@@ -40,9 +40,9 @@ static llvm::Expected<Tensor> evaluateBatchNorm(BatchNormOp op, Tensors inputs,
     return y;
   forEachIndex(x.getShape(), [&](llvm::ArrayRef<int64_t> index) {
     int64_t c = index[axis];
-    y->setFloat(i, normalize(x.getFloat(i), mean.getFloat(c),
-                             variance.getFloat(c), epsilon, scale.getFloat(c),
-                             bias.getFloat(c)));
+    y->setFloat(i,
+                normalize(x.getFloat(i), mean.getFloat(c), variance.getFloat(c),
+                          epsilon, scale.getFloat(c), bias.getFloat(c)));
     ++i;
   });
   return y;
@@ -106,8 +106,8 @@ static llvm::Expected<Tensor> evaluateRowNorm(OpT op, Tensors inputs,
   double epsilon = op.getEpsilon().convertToDouble();
   llvm::ArrayRef<int64_t> rowShape = x.getShape().drop_front(op.getAxis());
   for (const Tensor &tensor : inputs.drop_front())
-    if (llvm::Error error = requireShape(op, "scale or bias",
-                                         tensor.getShape(), rowShape))
+    if (llvm::Error error =
+            requireShape(op, "scale or bias", tensor.getShape(), rowShape))
       return std::move(error);
   llvm::Expected<Tensor> y = context.allocate(x.getKind(), x.getShape());
   if (!y || y->getNumElements() == 0)
@@ -127,10 +127,9 @@ static llvm::Expected<Tensor> evaluateRowNorm(OpT op, Tensors inputs,
     }
     variance /= static_cast<double>(length);
     for (int64_t i = 0; i < length; ++i)
-      y->setFloat(row + i,
-                  normalize(x.getFloat(row + i), mean, variance, epsilon,
-                            scale ? scale->getFloat(i) : 1,
-                            bias ? bias->getFloat(i) : 0));
+      y->setFloat(row + i, normalize(x.getFloat(row + i), mean, variance,
+                                     epsilon, scale ? scale->getFloat(i) : 1,
+                                     bias ? bias->getFloat(i) : 0));
   }
   return y;
 }

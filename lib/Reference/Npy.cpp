@@ -24,6 +24,12 @@ static llvm::StringRef getDescr(ElementKind kind) {
   return names[static_cast<unsigned>(kind)];
 }
 
+/// bf16 has no name in NumPy; extension types write it as two raw bytes.
+static bool isStoredAs(llvm::StringRef descr, ElementKind kind) {
+  return descr == getDescr(kind) ||
+         (kind == ElementKind::BF16 && (descr == "<V2" || descr == "|V2"));
+}
+
 namespace {
 struct Header {
   llvm::StringRef descr;
@@ -146,7 +152,7 @@ fusion::reference::parseNpy(llvm::StringRef bytes, ElementKind kind,
   if (!HeaderScanner(bytes.take_front(length)).scan(header))
     return failure("has a header that is not NumPy's");
   bytes = bytes.drop_front(length);
-  if (header.descr != getDescr(kind))
+  if (!isStoredAs(header.descr, kind))
     return failure("has elements of type '" + header.descr + "', " +
                    getName(kind) + " needs '" + getDescr(kind) + "'");
   std::optional<int64_t> count = getNumElements(header.shape);
@@ -176,8 +182,8 @@ fusion::reference::readNpy(llvm::StringRef path, ElementKind kind,
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
   if (!buffer)
-    return fail(FailureKind::Usage, "cannot read '" + path +
-                                        "': " + buffer.getError().message());
+    return fail(FailureKind::Usage,
+                "cannot read '" + path + "': " + buffer.getError().message());
   return parseNpy((*buffer)->getBuffer(), kind, path, std::move(budget));
 }
 

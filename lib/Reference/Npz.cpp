@@ -29,8 +29,7 @@ static bool inflateTo(llvm::StringRef data, std::string &out) {
   z_stream stream = {};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
     return false;
-  stream.next_in =
-      reinterpret_cast<Bytef *>(const_cast<char *>(data.data()));
+  stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(data.data()));
   stream.avail_in = static_cast<uInt>(data.size());
   stream.next_out = reinterpret_cast<Bytef *>(out.data());
   stream.avail_out = static_cast<uInt>(out.size());
@@ -53,8 +52,8 @@ static std::optional<std::string> readMember(llvm::StringRef file,
       local + kLocalSize > file.size())
     return std::nullopt;
   const char *header = file.data() + local;
-  uint64_t start = local + kLocalSize + read16le(header + 26) +
-                   read16le(header + 28);
+  uint64_t start =
+      local + kLocalSize + read16le(header + 26) + read16le(header + 28);
   if (read32le(header) != kLocalSignature || start > file.size() ||
       packed > file.size() - start)
     return std::nullopt;
@@ -109,8 +108,7 @@ fusion::reference::readNpz(llvm::StringRef path) {
   std::map<std::string, std::string> members;
   uint64_t total = 0;
   for (unsigned i = 0; i < entries; ++i) {
-    if (at + kEntrySize > end ||
-        read32le(file.data() + at) != kEntrySignature)
+    if (at + kEntrySize > end || read32le(file.data() + at) != kEntrySignature)
       return failure("has a damaged directory");
     const char *entry = file.data() + at;
     uint64_t nameSize = read16le(entry + 28);

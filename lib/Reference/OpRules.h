@@ -30,8 +30,8 @@ struct OpContext {
   int64_t batch = 1; ///< B
   int64_t rank = 0;
   std::shared_ptr<MemoryBudget> memory;
-  Communicator *communicator = nullptr;       ///< null outside of a run of ranks
-  ParameterStore *parameters = nullptr;       ///< null when there are none
+  Communicator *communicator = nullptr; ///< null outside of a run of ranks
+  ParameterStore *parameters = nullptr; ///< null when there are none
   const mlir::SymbolTable *symbols = nullptr; ///< of the module
 
   llvm::Expected<Tensor> allocate(ElementKind kind,

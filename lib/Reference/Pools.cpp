@@ -22,13 +22,11 @@ template <typename OpT>
 static llvm::Expected<Tensor> allocatePooled(OpT op, const Tensor &x,
                                              const OpContext &context) {
   Images in(x.getShape(), op.getLayout());
-  Shape sizes = getWindowedSizes(getSpatialSizes(x.getShape(), op.getLayout()),
-                                 op.getWindow(), op.getStrides(),
-                                 op.getPadLow(), op.getPadHigh(),
-                                 op.getDilations());
-  return context.allocate(
-      x.getKind(),
-      makeImageShape(in.batch, in.channels, sizes, op.getLayout()));
+  Shape sizes = getWindowedSizes(
+      getSpatialSizes(x.getShape(), op.getLayout()), op.getWindow(),
+      op.getStrides(), op.getPadLow(), op.getPadHigh(), op.getDilations());
+  return context.allocate(x.getKind(), makeImageShape(in.batch, in.channels,
+                                                      sizes, op.getLayout()));
 }
 
 static llvm::Expected<Tensor> evaluateMaxPool(MaxPoolOp op, Tensors inputs,

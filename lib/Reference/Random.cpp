@@ -34,9 +34,8 @@ static double toUniform(uint32_t word, ElementKind kind) {
   return std::ldexp(static_cast<double>(word >> (32 - bits)), -bits);
 }
 
-static llvm::Expected<Tensor> evaluateRngUniform(RngUniformOp op,
-                                                 Tensors inputs,
-                                                 const OpContext &context) {
+static llvm::Expected<Tensor>
+evaluateRngUniform(RngUniformOp op, Tensors inputs, const OpContext &context) {
   uint64_t seed = inputs[0].getInt(0), offset = inputs[1].getInt(0);
   auto type = llvm::cast<mlir::RankedTensorType>(op.getResult().getType());
   Shape shape(type.getShape());

@@ -49,8 +49,8 @@ fusion::reference::inferBatch(mlir::func::FuncOp function,
   if (inputs.size() != function.getNumArguments())
     return fail(FailureKind::Usage,
                 "@" + function.getName() + " takes " +
-                    llvm::Twine(function.getNumArguments()) +
-                    " inputs, got " + llvm::Twine(inputs.size()));
+                    llvm::Twine(function.getNumArguments()) + " inputs, got " +
+                    llvm::Twine(inputs.size()));
   std::optional<int64_t> batch;
   std::string batchFrom;
   for (auto [i, input] : llvm::enumerate(inputs)) {
@@ -77,11 +77,11 @@ fusion::reference::inferBatch(mlir::func::FuncOp function,
       if (!type.isDynamicDim(dim))
         continue;
       if (batch && *batch != input.getDim(dim))
-        return fail(FailureKind::Usage,
-                    "input '" + name + "' has batch " +
-                        llvm::Twine(input.getDim(dim)) + ", input '" +
-                        batchFrom + "' has " + llvm::Twine(*batch) +
-                        "; they must agree");
+        return fail(FailureKind::Usage, "input '" + name + "' has batch " +
+                                            llvm::Twine(input.getDim(dim)) +
+                                            ", input '" + batchFrom + "' has " +
+                                            llvm::Twine(*batch) +
+                                            "; they must agree");
       batch = input.getDim(dim);
       batchFrom = name;
     }
@@ -107,8 +107,7 @@ static Results runRank(mlir::func::FuncOp function, Tensors inputs,
     return fail(FailureKind::Program,
                 "@" + function.getName() +
                     " has no body of one block; it cannot be evaluated");
-  llvm::Expected<int64_t> batch =
-      inferBatch(function, inputs, options.batch);
+  llvm::Expected<int64_t> batch = inferBatch(function, inputs, options.batch);
   if (!batch)
     return batch.takeError();
   context.batch = *batch;
@@ -169,10 +168,9 @@ fusion::reference::evaluateRanks(llvm::ArrayRef<mlir::func::FuncOp> functions,
     return std::move(error);
   for (size_t rank = 0; rank < ranks; ++rank)
     if (failed[rank] && kinds[rank] != FailureKind::PeerFailed)
-      return fail(kinds[rank],
-                  ranks == 1 ? messages[rank]
-                             : "rank " + std::to_string(rank) + ": " +
-                                   messages[rank]);
+      return fail(kinds[rank], ranks == 1 ? messages[rank]
+                                          : "rank " + std::to_string(rank) +
+                                                ": " + messages[rank]);
   return results;
 }
 

@@ -57,7 +57,8 @@ static llvm::Expected<Tensor> evaluateReduce(ReduceOp op, Tensors inputs,
     shape.push_back(x.getDim(dim));
   for (int64_t dim : reduced)
     window.push_back(x.getDim(dim));
-  int64_t terms = *getNumElements(window);
+  // Sizes whose product overflows belong to a tensor without elements.
+  int64_t terms = getNumElements(window).value_or(0);
 
   llvm::Expected<Tensor> y = context.allocate(x.getKind(), shape);
   if (!y)
@@ -82,8 +83,8 @@ static llvm::Expected<Tensor> evaluateReduce(ReduceOp op, Tensors inputs,
         source[dim] = inner[i];
       int64_t from = x.offsetOf(source);
       if (x.isFloat())
-        floats = first ? x.getFloat(from)
-                       : combine(kind, floats, x.getFloat(from));
+        floats =
+            first ? x.getFloat(from) : combine(kind, floats, x.getFloat(from));
       else
         ints = first ? x.getInt(from) : combine(kind, ints, x.getInt(from));
       first = false;
@@ -135,12 +136,10 @@ static llvm::Expected<Tensor> evaluateArg(OpT op, Tensors inputs,
     for (int64_t i = 1; i < size; ++i) {
       source[axis] = i;
       int64_t at = x.offsetOf(source);
-      bool better =
-          x.isFloat()
-              ? beats(x.getFloat(at), x.getFloat(best), largest,
-                      op.getSelectLast())
-              : beats(x.getInt(at), x.getInt(best), largest,
-                      op.getSelectLast());
+      bool better = x.isFloat() ? beats(x.getFloat(at), x.getFloat(best),
+                                        largest, op.getSelectLast())
+                                : beats(x.getInt(at), x.getInt(best), largest,
+                                        op.getSelectLast());
       if (better) {
         best = at;
         position = i;

@@ -217,8 +217,8 @@ SafeTensorsFile::read(llvm::StringRef key, ElementKind kind,
     std::array<uint8_t, 32> hash = llvm::SHA256::hash(llvm::ArrayRef(
         reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
     if (llvm::toHex(hash, /*LowerCase=*/true) != sha256.lower())
-      return failure("the hash of '" + key + "' is " +
-                     llvm::toHex(hash, true) + ", the module says " + sha256);
+      return failure("the hash of '" + key + "' is " + llvm::toHex(hash, true) +
+                     ", the module says " + sha256);
   }
   return Tensor::fromBytes(kind, shape, bytes, std::move(budget));
 }

@@ -13,8 +13,7 @@ using namespace fusion;
 using namespace fusion::reference;
 
 /// C's comparisons are the op's: false with a NaN, except that `ne` is true.
-template <typename T>
-static bool compareElements(CompareKind kind, T a, T b) {
+template <typename T> static bool compareElements(CompareKind kind, T a, T b) {
   switch (kind) {
   case CompareKind::Eq:
     return a == b;
@@ -41,10 +40,10 @@ static llvm::Expected<Tensor> evaluateCompare(CompareOp op, Tensors inputs,
   if (!y)
     return y;
   for (int64_t i = 0; i < a.getNumElements(); ++i)
-    y->setInt(i, a.isFloat() ? compareElements(op.getKind(), a.getFloat(i),
-                                               b.getFloat(i))
-                             : compareElements(op.getKind(), a.getInt(i),
-                                               b.getInt(i)));
+    y->setInt(i,
+              a.isFloat()
+                  ? compareElements(op.getKind(), a.getFloat(i), b.getFloat(i))
+                  : compareElements(op.getKind(), a.getInt(i), b.getInt(i)));
   return y;
 }
 
@@ -75,8 +74,8 @@ static llvm::Expected<Tensor> evaluateClamp(ClampOp op, Tensors inputs,
       y->setFloat(i, minimum(maximum(x.getFloat(i), low.getFloat(i)),
                              high.getFloat(i)));
     else
-      y->setInt(
-          i, minimum(maximum(x.getInt(i), low.getInt(i)), high.getInt(i)));
+      y->setInt(i,
+                minimum(maximum(x.getInt(i), low.getInt(i)), high.getInt(i)));
   }
   return y;
 }
@@ -87,8 +86,8 @@ static int64_t floatToInt(double value, ElementKind kind) {
     return 0;
   // 2^(width - 1) is a double, the type's largest integer need not be one.
   double limit = std::ldexp(1.0, getBitWidth(kind) - 1);
-  int64_t least = std::numeric_limits<int64_t>::min() >>
-                  (64 - getBitWidth(kind));
+  int64_t least =
+      std::numeric_limits<int64_t>::min() >> (64 - getBitWidth(kind));
   if (value >= limit)
     return -(least + 1);
   if (value <= -limit)
@@ -121,16 +120,18 @@ static llvm::Expected<Tensor> evaluateCast(CastOp op, Tensors inputs,
 /// The rule of a predicate on floats.
 static void addPredicate(RuleTable &rules, llvm::StringRef name,
                          bool (*predicate)(double)) {
-  rules.add(name, [=](mlir::Operation *, Tensors inputs,
-                      const OpContext &context) -> Results {
-    const Tensor &x = inputs[0];
-    llvm::Expected<Tensor> y = context.allocate(ElementKind::I1, x.getShape());
-    if (!y)
-      return y.takeError();
-    for (int64_t i = 0; i < x.getNumElements(); ++i)
-      y->setInt(i, predicate(x.getFloat(i)));
-    return std::vector<Tensor>{*y};
-  });
+  rules.add(name,
+            [=](mlir::Operation *, Tensors inputs,
+                const OpContext &context) -> Results {
+              const Tensor &x = inputs[0];
+              llvm::Expected<Tensor> y =
+                  context.allocate(ElementKind::I1, x.getShape());
+              if (!y)
+                return y.takeError();
+              for (int64_t i = 0; i < x.getNumElements(); ++i)
+                y->setInt(i, predicate(x.getFloat(i)));
+              return std::vector<Tensor>{*y};
+            });
 }
 
 void fusion::reference::addSelectRules(RuleTable &rules) {

@@ -77,8 +77,8 @@ struct Window {
   Spatial position(const Spatial &at, const Spatial &inside) const {
     Spatial result;
     for (int dim = 0; dim < 3; ++dim)
-      result[dim] = at[dim] * strides[dim] - padLow[dim] +
-                    inside[dim] * dilations[dim];
+      result[dim] =
+          at[dim] * strides[dim] - padLow[dim] + inside[dim] * dilations[dim];
     return result;
   }
 };
@@ -93,10 +93,10 @@ inline Shape getWindowedSizes(llvm::ArrayRef<int64_t> in,
                               llvm::ArrayRef<int64_t> dilations) {
   Shape sizes;
   for (size_t i = 0; i < in.size(); ++i)
-    sizes.push_back((in[i] + padLow[i] + padHigh[i] -
-                     dilations[i] * (window[i] - 1) - 1) /
-                        strides[i] +
-                    1);
+    sizes.push_back(
+        (in[i] + padLow[i] + padHigh[i] - dilations[i] * (window[i] - 1) - 1) /
+            strides[i] +
+        1);
   return sizes;
 }
 

@@ -104,9 +104,8 @@ llvm::Expected<Tensor> Tensor::create(ElementKind kind,
     tensor.storage->ints.reset(new (std::nothrow) int64_t[*count]());
   if (!tensor.storage->floats && !tensor.storage->ints)
     return fail(FailureKind::Resources,
-                "no memory for a tensor of " + toString(shape) +
-                    " elements (" + llvm::Twine(bytes) +
-                    " bytes); use smaller sizes");
+                "no memory for a tensor of " + toString(shape) + " elements (" +
+                    llvm::Twine(bytes) + " bytes); use smaller sizes");
   return tensor;
 }
 
@@ -118,10 +117,10 @@ static llvm::Error checkCount(llvm::ArrayRef<int64_t> shape,
   if (count && !llvm::MulOverflow(*count, perElement, needed) &&
       needed == static_cast<int64_t>(values.size()))
     return llvm::Error::success();
-  return fail(FailureKind::Usage, "shape " + toString(shape) +
-                                      " does not fit data of " +
-                                      llvm::Twine(values.size()) +
-                                      (perElement == 1 ? " elements" : " bytes"));
+  return fail(FailureKind::Usage,
+              "shape " + toString(shape) + " does not fit data of " +
+                  llvm::Twine(values.size()) +
+                  (perElement == 1 ? " elements" : " bytes"));
 }
 
 llvm::Expected<Tensor> Tensor::fromFloats(ElementKind kind,
@@ -150,10 +149,10 @@ llvm::Expected<Tensor> Tensor::fromInts(ElementKind kind,
   return tensor;
 }
 
-llvm::Expected<Tensor>
-Tensor::fromBytes(ElementKind kind, llvm::ArrayRef<int64_t> shape,
-                  llvm::ArrayRef<char> bytes,
-                  std::shared_ptr<MemoryBudget> budget) {
+llvm::Expected<Tensor> Tensor::fromBytes(ElementKind kind,
+                                         llvm::ArrayRef<int64_t> shape,
+                                         llvm::ArrayRef<char> bytes,
+                                         std::shared_ptr<MemoryBudget> budget) {
   unsigned size = getByteSize(kind);
   if (llvm::Error error = checkCount(shape, bytes, size))
     return std::move(error);

@@ -1,8 +1,9 @@
 //===- Tolerances.cpp - How near a result of one op must be ---------------===//
 //
-// Which class each op belongs to, and the numbers of each class by element type.
-// Sums of products have a bound that no correct implementation exceeds, for which
-// the sums of absolute values are evaluated with the op's own rule in f64.
+// Which class each op belongs to, and the numbers of each class by element
+// type. Sums of products have a bound that no correct implementation exceeds,
+// for which the sums of absolute values are evaluated with the op's own rule in
+// f64.
 //
 //===----------------------------------------------------------------------===//
 
@@ -133,10 +134,8 @@ static llvm::Expected<Tensor> evaluateMagnitudes(mlir::Operation *op,
   return results->front();
 }
 
-llvm::Expected<Criterion>
-fusion::reference::getCriterion(mlir::Operation *op,
-                                llvm::ArrayRef<Tensor> inputs,
-                                const Tensor &want) {
+llvm::Expected<Criterion> fusion::reference::getCriterion(
+    mlir::Operation *op, llvm::ArrayRef<Tensor> inputs, const Tensor &want) {
   llvm::Expected<AccuracyClass> accuracy = getAccuracyClass(op);
   if (!accuracy)
     return accuracy.takeError();

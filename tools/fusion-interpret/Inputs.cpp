@@ -7,13 +7,11 @@
 
 #include "Inputs.h"
 
+#include "fusion/IR/FusionDialect.h"
 #include "fusion/Reference/Npy.h"
-#include "fusion/Reference/Philox.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
-
-#include <cmath>
 
 using namespace fusion;
 using namespace fusion::interpret;
@@ -21,9 +19,25 @@ using namespace fusion::reference;
 
 std::string interpret::getFileName(llvm::StringRef tensorName) {
   std::string name;
-  for (char c : tensorName)
-    name += llvm::isAlnum(c) || c == '.' || c == '_' || c == '-' ? c : '_';
+  for (size_t i = 0; i < tensorName.size(); ++i) {
+    unsigned char c = tensorName[i];
+    bool plain =
+        c > ' ' && c != '/' && c != '%' && c != 0x7f && !(i == 0 && c == '.');
+    if (plain)
+      name += static_cast<char>(c);
+    else
+      name += '%' + llvm::toHex(llvm::StringRef(tensorName.data() + i, 1));
+  }
   return name + ".npy";
+}
+
+/// One step of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
+/// number generators", OOPSLA 2014).
+static uint64_t nextRandom(uint64_t &state) {
+  uint64_t z = (state += 0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
 }
 
 llvm::Error Inputs::addFile(llvm::StringRef specification) {
@@ -46,8 +60,9 @@ llvm::Error Inputs::addArchive(llvm::StringRef path) {
 }
 
 llvm::Expected<Tensor>
-Inputs::makeRandom(mlir::RankedTensorType type, uint32_t number, int64_t rank,
-                   int64_t batch, std::shared_ptr<MemoryBudget> budget) {
+Inputs::makeRandom(mlir::RankedTensorType type, llvm::StringRef name,
+                   int64_t rank, int64_t batch,
+                   std::shared_ptr<MemoryBudget> budget) {
   Shape shape(type.getShape());
   for (int64_t &size : shape)
     if (mlir::ShapedType::isDynamic(size))
@@ -56,18 +71,15 @@ Inputs::makeRandom(mlir::RankedTensorType type, uint32_t number, int64_t rank,
       *getElementKind(type.getElementType()), shape, std::move(budget));
   if (!tensor)
     return tensor;
+  uint64_t state = *seed + static_cast<uint64_t>(rank);
+  for (unsigned char c : name)
+    state = (state ^ c) * 0x100000001b3; // FNV-1a over the name
   for (int64_t i = 0; i < tensor->getNumElements(); ++i) {
-    uint64_t block = i / 4;
-    auto words = philox4x32({static_cast<uint32_t>(block),
-                             static_cast<uint32_t>(block >> 32), number,
-                             static_cast<uint32_t>(rank)},
-                            {static_cast<uint32_t>(*seed),
-                             static_cast<uint32_t>(*seed >> 32)});
-    uint32_t word = words[i % 4];
+    uint64_t bits = nextRandom(state);
     if (tensor->isFloat())
-      tensor->setFloat(i, std::ldexp(word >> 8, -23) - 1);
+      tensor->setFloat(i, static_cast<double>(bits % 9) - 4);
     else
-      tensor->setInt(i, word >> 29);
+      tensor->setInt(i, bits & (tensor->getKind() == ElementKind::I1 ? 1 : 3));
   }
   return tensor;
 }
@@ -76,10 +88,15 @@ llvm::Expected<std::vector<Tensor>>
 Inputs::collect(mlir::func::FuncOp function, int64_t rank, int64_t batch,
                 std::shared_ptr<MemoryBudget> budget) {
   std::vector<Tensor> result;
+  if (batch == 0) {
+    auto bounds = function->getAttrOfType<mlir::DenseI64ArrayAttr>(
+        FusionDialect::kBatchAttr);
+    batch = bounds ? bounds[1] : 1;
+  }
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     std::string name = getArgumentName(function, i);
-    auto type =
-        llvm::dyn_cast<mlir::RankedTensorType>(function.getArgument(i).getType());
+    auto type = llvm::dyn_cast<mlir::RankedTensorType>(
+        function.getArgument(i).getType());
     std::optional<ElementKind> kind =
         type ? getElementKind(type.getElementType()) : std::nullopt;
     if (!kind)
@@ -105,10 +122,9 @@ Inputs::collect(mlir::func::FuncOp function, int64_t rank, int64_t batch,
         return readNpy(path, *kind, budget);
       }
       if (seed)
-        return makeRandom(type, i, rank, batch, budget);
-      return fail(FailureKind::Usage,
-                  "it is missing; give --input " + name +
-                      "=file.npy, or --random-inputs SEED");
+        return makeRandom(type, name, rank, batch, budget);
+      return fail(FailureKind::Usage, "it is missing; give --input " + name +
+                                          "=file.npy, or --random-inputs SEED");
     };
     llvm::Expected<Tensor> tensor = read();
     if (!tensor) {

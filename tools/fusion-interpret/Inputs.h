@@ -10,8 +10,8 @@
 
 namespace fusion::interpret {
 
-/// File name, without a folder, of a tensor's .npy file: letters, digits, `.`,
-/// `_` and `-` of its name stay, all else becomes `_`.
+/// File name, without a folder, of a tensor's .npy file: its name, with what a
+/// path would misread percent-encoded, as fusion-run does.
 std::string getFileName(llvm::StringRef tensorName);
 
 /// The inputs that the command line names, and how the others are made.
@@ -26,12 +26,14 @@ public:
   /// Files named after the inputs in a folder.
   void setDirectory(std::string path) { directory = std::move(path); }
 
-  /// Inputs that are not named are random: floats in [-1, 1), integers in
-  /// [0, 8), from Philox with this key, different for each input and rank.
+  /// Inputs that are not named are random: floats are the integers -4..4 (sums
+  /// stay exact), integers 0..3, i1 0 or 1. They follow from the seed, the name
+  /// and the rank; on rank 0 they are those of fusion-run.
   void setSeed(uint64_t value) { seed = value; }
 
   /// The arguments of `function` on `rank`; `batch` is the size of each `?` of
-  /// a random one. Fails with `Usage`, naming the input.
+  /// a random one, 0 the largest that the function takes. Fails with `Usage`,
+  /// naming the input.
   llvm::Expected<std::vector<reference::Tensor>>
   collect(mlir::func::FuncOp function, int64_t rank, int64_t batch,
           std::shared_ptr<reference::MemoryBudget> budget);
@@ -41,7 +43,7 @@ public:
 
 private:
   llvm::Expected<reference::Tensor>
-  makeRandom(mlir::RankedTensorType type, uint32_t number, int64_t rank,
+  makeRandom(mlir::RankedTensorType type, llvm::StringRef name, int64_t rank,
              int64_t batch, std::shared_ptr<reference::MemoryBudget> budget);
 
   std::map<std::string, std::string> files;   ///< name or name@rank -> path

@@ -44,9 +44,8 @@ llvm::Expected<Model> interpret::loadModel(mlir::MLIRContext &context,
         llvm::raw_string_ostream os(messages);
         if (!messages.empty())
           os << "; ";
-        if (auto file =
-                diagnostic.getLocation()
-                    ->findInstanceOf<mlir::FileLineColLoc>())
+        if (auto file = diagnostic.getLocation()
+                            ->findInstanceOf<mlir::FileLineColLoc>())
           os << file.getFilename().getValue() << ":" << file.getLine() << ":"
              << file.getColumn() << ": ";
         os << diagnostic;
@@ -57,9 +56,9 @@ llvm::Expected<Model> interpret::loadModel(mlir::MLIRContext &context,
   model.module = mlir::parseSourceFile<mlir::ModuleOp>(
       sources, mlir::ParserConfig(&context));
   if (!model.module)
-    return fail(FailureKind::Program,
-                messages.empty() ? "'" + path + "' is no valid module"
-                                 : llvm::Twine(messages));
+    return fail(FailureKind::Program, messages.empty()
+                                          ? "'" + path + "' is no valid module"
+                                          : llvm::Twine(messages));
   llvm::SmallString<128> directory(path);
   llvm::sys::path::remove_filename(directory);
   model.directory = directory.empty() ? "." : directory.str().str();
@@ -72,13 +71,14 @@ interpret::findFunction(mlir::ModuleOp module, llvm::StringRef name) {
     return function;
   if (module.lookupSymbol<ProgramOp>(name))
     return fail(FailureKind::Usage,
-                "@" + name + " is a program of commands; interpret the module "
-                             "before it is scheduled");
+                "@" + name +
+                    " is a program of commands; interpret the module "
+                    "before it is scheduled");
   std::string names;
   for (auto function : module.getOps<mlir::func::FuncOp>())
     names += (names.empty() ? "@" : ", @") + function.getName().str();
-  return fail(FailureKind::Usage,
-              "the module has no function @" + name + "; it has " +
-                  (names.empty() ? "none" : names) +
-                  ", choose one with --function");
+  return fail(FailureKind::Usage, "the module has no function @" + name +
+                                      "; it has " +
+                                      (names.empty() ? "none" : names) +
+                                      ", choose one with --function");
 }

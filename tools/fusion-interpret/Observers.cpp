@@ -85,8 +85,7 @@ llvm::Error Dump::finish() {
       os.clear_error();
     }
     if (error)
-      firstError =
-          ("cannot write '" + path + "': " + error.message()).str();
+      firstError = ("cannot write '" + path + "': " + error.message()).str();
   }
   if (firstError.empty())
     return llvm::Error::success();

@@ -32,8 +32,8 @@ chooseFunction(mlir::ModuleOp module, const Request &request, int64_t rank) {
 
 static llvm::Error makeFolder(llvm::StringRef path) {
   if (std::error_code error = llvm::sys::fs::create_directories(path))
-    return fail(FailureKind::Resources, "cannot make the folder '" + path +
-                                            "': " + error.message());
+    return fail(FailureKind::Resources,
+                "cannot make the folder '" + path + "': " + error.message());
   return llvm::Error::success();
 }
 
@@ -73,7 +73,7 @@ llvm::Error interpret::run(mlir::MLIRContext &context, Request &request) {
       return function.takeError();
     functions.push_back(*function);
     auto ofRank =
-        request.inputs.collect(*function, rank, options.batch, budget);
+        request.inputs.collect(*function, rank, request.batch, budget);
     if (!ofRank)
       return ofRank.takeError();
     inputs.push_back(std::move(*ofRank));
@@ -125,8 +125,8 @@ static void writeErrorFile(llvm::StringRef folder, llvm::StringRef message) {
   std::error_code error;
   llvm::raw_fd_ostream os(path, error);
   if (error)
-    llvm::errs() << "error: cannot write '" << path
-                 << "': " << error.message() << "\n";
+    llvm::errs() << "error: cannot write '" << path << "': " << error.message()
+                 << "\n";
   else
     os << "error: " << message << "\n";
 }
@@ -135,8 +135,8 @@ llvm::Error interpret::runBatch(const mlir::DialectRegistry &registry,
                                 llvm::StringRef path, const Options &options) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
-    return fail(FailureKind::Usage, "cannot read '" + path +
-                                        "': " + buffer.getError().message());
+    return fail(FailureKind::Usage,
+                "cannot read '" + path + "': " + buffer.getError().message());
   llvm::SmallVector<llvm::StringRef> lines;
   (*buffer)->getBuffer().split(lines, '\n');
 

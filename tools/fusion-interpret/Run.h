@@ -16,6 +16,7 @@ struct Request {
   int64_t ranks = 1;
   bool perRank = false; ///< outputs go to rankN folders
   bool counts = false;
+  int64_t batch = 0; ///< of random inputs; 0: the largest
   reference::Options options;
 };
 
@@ -24,8 +25,9 @@ llvm::Error run(mlir::MLIRContext &context, Request &request);
 
 /// Evaluates each line `model inputs-folder output-folder` of a file (fields
 /// apart by blanks, or by tabs if there are any; lines that begin with # are
-/// skipped). A failing case leaves `error.txt` in its output folder and does not
-/// end the batch. Fails, with the kind of the first failing case, if any failed.
+/// skipped). A failing case leaves `error.txt` in its output folder and does
+/// not end the batch. Fails, with the kind of the first failing case, if any
+/// failed.
 llvm::Error runBatch(const mlir::DialectRegistry &registry,
                      llvm::StringRef path, const reference::Options &options);
 

@@ -28,8 +28,8 @@ static cl::opt<std::string> archive("inputs", cl::value_desc("f.npz"),
                                     cl::desc("Inputs by name in one archive"));
 static cl::opt<uint64_t>
     seed("random-inputs", cl::value_desc("seed"), cl::cat(category),
-         cl::desc("Random inputs where none is given: floats in [-1, 1), "
-                  "integers in [0, 8)"));
+         cl::desc("Random inputs where none is given: floats are integers "
+                  "-4..4, integers 0..3"));
 static cl::opt<std::string>
     outputDirectory("output-dir", cl::value_desc("dir"), cl::cat(category),
                     cl::desc("Folder of the outputs, one .npy file each; "
@@ -42,8 +42,8 @@ static cl::list<std::string>
               cl::desc("Function to evaluate (default main); name@rank for "
                        "one rank only"));
 static cl::opt<int64_t>
-    batch("batch", cl::init(1), cl::value_desc("n"), cl::cat(category),
-          cl::desc("Size of each ? of a random input"));
+    batch("batch", cl::init(0), cl::value_desc("n"), cl::cat(category),
+          cl::desc("Batch size of random inputs (default the largest)"));
 static cl::opt<std::string>
     dumpDirectory("dump-all", cl::value_desc("dir"), cl::cat(category),
                   cl::desc("Writes the results of every op, and index.txt"));
@@ -82,10 +82,12 @@ static llvm::Error execute() {
     return fail(FailureKind::Usage, "--memory-limit '" + memoryLimit +
                                         "' is no size like 512MiB or 8GiB");
   // Not (x > 0): a NaN is no time either.
-  if (batch < 1 || !(timeout > 0))
+  if ((batch < 1 && batch.getNumOccurrences() > 0) || !(timeout > 0))
     return fail(FailureKind::Usage,
                 "--batch and --collective-timeout must be above zero");
-  request.options.batch = batch;
+  request.batch = batch;
+  if (batch > 0)
+    request.options.batch = batch;
   request.options.collectiveTimeout = std::min<double>(timeout, 1e6);
 
   mlir::DialectRegistry registry;

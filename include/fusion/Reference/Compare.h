@@ -24,8 +24,8 @@ namespace fusion::reference {
 struct Criterion {
   enum class Mode { Bits, Ulps, Relative, Bound };
   Mode mode = Mode::Bits;
-  double ulps = 0;            ///< Ulps: largest distance
-  double rtol = 0, atol = 0;  ///< Relative: |got - want| <= atol + rtol * |want|
+  double ulps = 0;           ///< Ulps: largest distance
+  double rtol = 0, atol = 0; ///< Relative: |got - want| <= atol + rtol * |want|
   std::vector<double> bounds; ///< Bound: largest |got - want| of each element
 
   /// Every bit, the sign of zero included; any NaN equals any NaN.
@@ -55,8 +55,8 @@ double getUnitRoundoff(ElementKind kind);
 
 /// Hard bound of a sum of `terms` products in an accumulator of kind
 /// `accumulator`, rounded to the kind of `want`:
-/// `(terms + 4) * u_acc * magnitudes[i] + u_out * |want[i]|`, plus half the least
-/// subnormal. `magnitudes` are the sums of the products' absolute values.
+/// `(terms + 4) * u_acc * magnitudes[i] + u_out * |want[i]|`, plus half the
+/// least subnormal. `magnitudes` are the sums of the products' absolute values.
 Criterion makeContractionBound(int64_t terms, ElementKind accumulator,
                                const Tensor &magnitudes, const Tensor &want);
 

@@ -73,8 +73,8 @@ llvm::Expected<int64_t> inferBatch(mlir::func::FuncOp function,
 std::string getArgumentName(mlir::func::FuncOp function, unsigned index);
 std::string getResultName(mlir::func::FuncOp function, unsigned index);
 
-/// Whether the evaluator has a rule for ops of this name. False for the ops that
-/// it refuses (`kernel_call`) and for those of the program level.
+/// Whether the evaluator has a rule for ops of this name. False for the ops
+/// that it refuses (`kernel_call`) and for those of the program level.
 bool canEvaluate(llvm::StringRef opName);
 
 } // namespace fusion::reference

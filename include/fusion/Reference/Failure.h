@@ -16,7 +16,7 @@ namespace fusion::reference {
 
 /// What went wrong. The values are exit codes of the command line's contract.
 enum class FailureKind {
-  Usage = 2,       ///< inputs or options that do not fit the program
+  Usage = 2,      ///< inputs or options that do not fit the program
   Program = 3,    ///< the program, or a file it names, is wrong
   Resources = 6,  ///< memory or disk
   PeerFailed = 7, ///< another rank failed first

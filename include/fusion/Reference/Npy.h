@@ -2,7 +2,8 @@
 //
 // Reads and writes NumPy's file format, versions 1 and 2, numeric types only:
 // a header is text of at most 64 KiB, never evaluated. bf16, which NumPy lacks,
-// travels as '<u2' and is told apart by the kind that the reader expects.
+// travels as '<u2' (or raw '<V2') and is told apart by the kind that the reader
+// expects.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_REFERENCE_NPY_H

@@ -13,8 +13,8 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -31,13 +31,12 @@ using namespace llvm;
 
 static constexpr char kTriple[] = "x86_64-unknown-linux-gnu";
 
-/// Instruction sets that make a difference to kernels; what else a processor has
-/// is of no use to them and would only make a module less portable.
+/// Instruction sets that make a difference to kernels; what else a processor
+/// has is of no use to them and would only make a module less portable.
 static constexpr StringLiteral kUsefulFeatures[] = {
-    "avx",      "avx2",       "avx512bw", "avx512cd", "avx512dq",
-    "avx512f",  "avx512vl",   "bmi",      "bmi2",     "f16c",
-    "fma",      "lzcnt",      "movbe",    "popcnt",   "sse3",
-    "sse4.1",   "sse4.2",     "ssse3"};
+    "avx",      "avx2",   "avx512bw", "avx512cd", "avx512dq", "avx512f",
+    "avx512vl", "bmi",    "bmi2",     "f16c",     "fma",      "lzcnt",
+    "movbe",    "popcnt", "sse3",     "sse4.1",   "sse4.2",   "ssse3"};
 
 Expected<fusion::CpuTarget> fusion::resolveCpu(StringRef name) {
   bool native = name == "native";
@@ -47,9 +46,10 @@ Expected<fusion::CpuTarget> fusion::resolveCpu(StringRef name) {
   X86::fillValidCPUArchList(known, /*Only64Bit=*/true);
   if (!is_contained(known, target.name)) {
     if (!native)
-      return createStringError("unknown processor '" + name +
-                               "', --cpu, write native or a name that LLVM knows, such as "
-                               "x86-64-v3 or sapphirerapids");
+      return createStringError(
+          "unknown processor '" + name +
+          "', --cpu, write native or a name that LLVM knows, such as "
+          "x86-64-v3 or sapphirerapids");
     target.name = "x86-64";
   }
   SmallVector<StringRef> implied;
@@ -86,9 +86,9 @@ createMachine(StringRef cpu, ArrayRef<std::string> features) {
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Strict;
   // Exactly the listed instruction sets; the processor's name only tunes.
-  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
-      triple, "x86-64", list, options, Reloc::PIC_, std::nullopt,
-      CodeGenOptLevel::Aggressive));
+  std::unique_ptr<TargetMachine> machine(
+      target->createTargetMachine(triple, "x86-64", list, options, Reloc::PIC_,
+                                  std::nullopt, CodeGenOptLevel::Aggressive));
   if (!machine)
     return createStringError("no code generator for x86-64");
   return machine;
@@ -111,16 +111,19 @@ static void optimize(Module &module, TargetMachine &machine,
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
+      .run(module, modules);
 }
 
-static Expected<SmallVector<char, 0>> emitObject(Module &module, TargetMachine &machine,
-                                                 const TargetLibraryInfoImpl &noLibrary) {
+static Expected<SmallVector<char, 0>>
+emitObject(Module &module, TargetMachine &machine,
+           const TargetLibraryInfoImpl &noLibrary) {
   SmallVector<char, 0> object;
   raw_svector_ostream stream(object);
   legacy::PassManager passes;
   passes.add(new TargetLibraryInfoWrapperPass(noLibrary));
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
+  if (machine.addPassesToEmitFile(passes, stream, nullptr,
+                                  CodeGenFileType::ObjectFile))
     return createStringError("the code generator cannot write objects");
   passes.run(module);
   return object;
@@ -130,7 +133,8 @@ Expected<std::vector<uint8_t>>
 fusion::compileNativeCode(mlir::ModuleOp kernels, StringRef cpu,
                           ArrayRef<std::string> features) {
   initializeTarget();
-  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(cpu, features);
+  Expected<std::unique_ptr<TargetMachine>> machine =
+      createMachine(cpu, features);
   if (!machine)
     return machine.takeError();
 
@@ -143,7 +147,8 @@ fusion::compileNativeCode(mlir::ModuleOp kernels, StringRef cpu,
   std::unique_ptr<Module> module =
       mlir::translateModuleToLLVMIR(kernels, llvmContext, "kernels");
   if (!module)
-    return createStringError("internal error: the kernels cannot be translated to LLVM IR");
+    return createStringError(
+        "internal error: the kernels cannot be translated to LLVM IR");
   module->setTargetTriple(Triple(kTriple));
   module->setDataLayout((*machine)->createDataLayout());
   for (Function &function : *module) {
@@ -159,7 +164,8 @@ fusion::compileNativeCode(mlir::ModuleOp kernels, StringRef cpu,
   TargetLibraryInfoImpl noLibrary{Triple(kTriple)};
   noLibrary.disableAllFunctions();
   optimize(*module, **machine, noLibrary);
-  Expected<SmallVector<char, 0>> object = emitObject(*module, **machine, noLibrary);
+  Expected<SmallVector<char, 0>> object =
+      emitObject(*module, **machine, noLibrary);
   if (!object)
     return object.takeError();
   return linkSharedObject(*object);

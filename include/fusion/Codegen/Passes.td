@@ -1,0 +1,51 @@
+//===- Passes.td - Passes of the codegen phase ----------------------------===//
+//
+// From fused groups to kernels in the LLVM dialect.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_CODEGEN_PASSES_TD
+#define FUSION_CODEGEN_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def EmitKernels : Pass<"fusion-emit-kernels", "::mlir::ModuleOp"> {
+  let summary = "gives each group a kernel or a library call";
+  let description = [{
+    *Requires*: every compute op is in a `fusion.group` (see the phase `fuse`).
+    *Ensures*: a nested module `@kernels` holds one function for each distinct
+    group; `fusion.group` names it in `kernel`; groups of kind `library` carry
+    `fusion.call`. Named ops inside groups are decomposed. Groups with equal
+    bodies, types and sizes share a kernel.
+    *Leaves alone*: groups that have a kernel.
+    *Reports*: an error for a group that no emitter takes, with the op and the
+    limit; the remark `emit-kernel` for each kernel made.
+
+    A kernel is `(buffers, batch, begin, end)`: it computes the units of work
+    [begin, end) of `fusion.units`, each element of an output in exactly one unit.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+}
+
+def LowerKernels : Pass<"fusion-lower-kernels", "::mlir::ModuleOp"> {
+  let summary = "lowers the kernels to the LLVM dialect";
+  let description = [{
+    *Requires*: the module `@kernels` that `fusion-emit-kernels` makes (on it or
+    on the module that holds it).
+    *Ensures*: functions are `llvm.func`s of the runtime's ABI; math ops are
+    expanded in place or called through the array `@fusion_imports`, listed in
+    the attribute `fusion.imports`; conversions of f16 and bf16 that the CPU
+    lacks are integer arithmetic. Without kernels it does nothing.
+    *Leaves alone*: everything outside `@kernels`.
+  }];
+  let options = [
+    Option<"features", "features", "std::string", /*default=*/"\"\"",
+           "comma-separated instruction sets that kernels may use, e.g. f16c,sse4.1">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::vector::VectorDialect"];
+}
+
+#endif // FUSION_CODEGEN_PASSES_TD

@@ -1,0 +1,163 @@
+//===- CanEmit.cpp - What the emitters take -------------------------------===//
+//
+// The one predicate that says whether a group has a kernel: fusion asks it
+// before it builds a group, emission before it emits one.
+//
+//===----------------------------------------------------------------------===//
+#include "Emitters.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::codegen;
+
+/// Ops that change coordinates, one behind the other, on a path: each is a
+/// level of recursion of the evaluator.
+static constexpr unsigned kMaxNesting = 256;
+
+static bool isEmittable(Operation *op) {
+  return isa<ElementwiseOpInterface>(op) ||
+         isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp, ConcatOp,
+             PadOp, GatherOp, GatherNdOp, UpdateSliceOp, IotaOp, RngUniformOp,
+             ReduceOp, ArgMaxOp, ArgMinOp, MaxPoolOp, AvgPoolOp, ConvOp,
+             ConvTransposeOp, MatmulOp, ScatterOp, YieldOp>(op);
+}
+
+bool codegen::canEmit(GroupOp group, std::string &reason) {
+  llvm::DenseMap<Value, unsigned> nesting;
+  for (Operation &op : *group.getBodyBlock()) {
+    std::string name = op.getName().getStringRef().str();
+    if (auto constant = dyn_cast<ConstantOp>(op)) {
+      auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
+      if (!dense || !dense.isSplat()) {
+        reason =
+            name +
+            ": only a splat may stand inside a group; pass the tensor as an "
+            "input";
+        return false;
+      }
+      continue;
+    }
+    if (!isEmittable(&op)) {
+      reason = name + ": no emitter takes it";
+      return false;
+    }
+    if (isa<ScatterOp>(op) && (!op.getResult(0).hasOneUse() ||
+                               !isa<YieldOp>(*op.getResult(0).user_begin()))) {
+      reason = name + ": only its group's yield may read it";
+      return false;
+    }
+    unsigned level = isa<ElementwiseOpInterface>(op) ? 0 : 1, deepest = 0;
+    for (Value operand : op.getOperands())
+      deepest = std::max(deepest, nesting.lookup(operand));
+    if (level + deepest > kMaxNesting) {
+      reason =
+          name + ": more than " + std::to_string(kMaxNesting) +
+          " ops that move elements follow each other; end the group before";
+      return false;
+    }
+    for (Value result : op.getResults())
+      nesting[result] = level + deepest;
+  }
+  return true;
+}
+
+/// Whether what is computed from one value a row, `start`, is only read in that
+/// same row.
+static bool staysInRow(Value start, const RowSpace &rows) {
+  SmallVector<Value> worklist{start};
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    for (Operation *user : value.getUsers()) {
+      if (isa<YieldOp>(user))
+        continue;
+      if (auto bcast = dyn_cast<BroadcastOp>(user)) {
+        auto from = cast<RankedTensorType>(bcast.getInput().getType());
+        if (cast<RankedTensorType>(bcast.getResult().getType()).getShape() !=
+            ArrayRef<int64_t>(rows.shape))
+          return false;
+        // Every dimension that tells rows apart comes from its own one.
+        llvm::SmallDenseSet<int64_t> given;
+        for (auto [i, dim] : llvm::enumerate(bcast.getDims()))
+          if (from.getDimSize(i) != 1)
+            given.insert(dim);
+        for (size_t d = 0; d < rows.shape.size(); ++d)
+          if (rows.shape[d] != 1 && given.contains(d) == rows.isReduced(d))
+            return false;
+      } else if (auto reshape = dyn_cast<ReshapeOp>(user)) {
+        auto from =
+            cast<RankedTensorType>(reshape.getInput().getType()).getShape();
+        auto to =
+            cast<RankedTensorType>(reshape.getResult().getType()).getShape();
+        if (!matchUnitDims(from, Coordinates(from.size()), to))
+          return false;
+      } else if (!isa<ElementwiseOpInterface, ReduceOp>(user)) {
+        return false;
+      }
+      worklist.push_back(user->getResult(0));
+    }
+  }
+  return true;
+}
+
+SmallVector<std::pair<unsigned, unsigned>>
+codegen::findInPlacePairs(GroupOp group, const std::optional<RowSpace> &rows) {
+  Block *body = group.getBodyBlock();
+  // Inputs that are read anywhere but at the position being written.
+  auto readsInPlace = [&](BlockArgument argument, ArrayRef<int64_t> shape) {
+    SmallVector<Value> worklist{argument};
+    llvm::DenseSet<Value> seen;
+    while (!worklist.empty()) {
+      Value value = worklist.pop_back_val();
+      if (!seen.insert(value).second)
+        continue;
+      for (Operation *user : value.getUsers()) {
+        if (isa<YieldOp>(user))
+          continue;
+        // A reduction is finished before the first element of its row is
+        // stored.
+        if (auto reduce = dyn_cast<ReduceOp>(user)) {
+          if (!rows || ArrayRef<int64_t>(rows->shape) != shape ||
+              !staysInRow(reduce.getResult(), *rows))
+            return false;
+          continue;
+        }
+        if (auto scatter = dyn_cast<ScatterOp>(user)) {
+          if (scatter.getInput() != value || value != argument)
+            return false;
+          continue;
+        }
+        if (!isa<ElementwiseOpInterface>(user))
+          return false;
+        worklist.push_back(user->getResult(0));
+      }
+    }
+    return true;
+  };
+  SmallVector<std::pair<unsigned, unsigned>> pairs;
+  llvm::SmallDenseSet<unsigned> taken;
+  llvm::DenseMap<Value, unsigned> count;
+  for (Value input : group.getInputs())
+    ++count[input];
+  for (auto [o, result] : llvm::enumerate(group.getYield().getValues())) {
+    auto type = cast<RankedTensorType>(result.getType());
+    unsigned bits = type.getElementTypeBitWidth();
+    for (BlockArgument argument : body->getArguments()) {
+      auto from = cast<RankedTensorType>(argument.getType());
+      unsigned number = argument.getArgNumber();
+      // i1 takes a byte as i8 does.
+      if (from.getShape() != type.getShape() ||
+          std::max(from.getElementTypeBitWidth(), 8u) != std::max(bits, 8u) ||
+          taken.contains(number) ||
+          count.lookup(group.getInputs()[number]) != 1 ||
+          !readsInPlace(argument, type.getShape()))
+        continue;
+      taken.insert(number);
+      pairs.push_back({static_cast<unsigned>(o), number});
+      break;
+    }
+  }
+  return pairs;
+}

@@ -1,0 +1,42 @@
+//===- CodegenPipeline.cpp - The codegen phase ----------------------------===//
+//
+// Which passes make the phase, in which order.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Codegen/NativeCode.h"
+#include "fusion/Codegen/Passes.h"
+
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace fusion;
+
+void fusion::buildCodegenPipeline(OpPassManager &manager,
+                                  const CodegenOptions &options) {
+  manager.addPass(createEmitKernels());
+  LowerKernelsOptions lower;
+  llvm::Expected<CpuTarget> target = resolveCpu(options.cpu);
+  if (target)
+    lower.features = llvm::join(target->features, ",");
+  else
+    llvm::consumeError(target.takeError()); // reported where code is made
+  manager.addPass(createLowerKernels(lower));
+}
+
+namespace {
+struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
+  Option<std::string> cpu{*this, "cpu",
+                          llvm::cl::desc("processor by LLVM's name, or native"),
+                          llvm::cl::init("native")};
+};
+} // namespace
+
+void fusion::registerCodegenPipelines() {
+  PassPipelineRegistration<PhaseOptions>(
+      "fusion-codegen", "The codegen phase: every group becomes a kernel",
+      [](OpPassManager &manager, const PhaseOptions &options) {
+        buildCodegenPipeline(manager, CodegenOptions{options.cpu});
+      });
+}

@@ -1,0 +1,129 @@
+//===- LowerKernels.cpp - Kernels to the LLVM dialect ---------------------===//
+//
+// The pass: expansions first (they choose what is arithmetic and what is a
+// call), then upstream's conversions. Kernels become functions that a shared
+// object exports.
+//
+//===----------------------------------------------------------------------===//
+#include "ExpandMath.h"
+
+#include "fusion/Codegen/Passes.h"
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Transforms/DialectConversion.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace fusion {
+#define GEN_PASS_DEF_LOWERKERNELS
+#include "fusion/Codegen/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::codegen;
+
+static CpuAbilities parseAbilities(StringRef features) {
+  CpuAbilities abilities;
+  for (StringRef feature : llvm::split(features, ',')) {
+    feature = feature.trim();
+    if (feature == "sse4.1" || feature == "avx")
+      abilities.rounding = true;
+    if (feature == "f16c")
+      abilities.halfConversion = true;
+  }
+  return abilities;
+}
+
+/// Declares the array that imported functions are called through.
+static void declareImports(ModuleOp kernels, const ImportTable &imports) {
+  if (imports.empty())
+    return;
+  MLIRContext *context = kernels.getContext();
+  OpBuilder b = OpBuilder::atBlockBegin(kernels.getBody());
+  auto type = LLVM::LLVMArrayType::get(LLVM::LLVMPointerType::get(context),
+                                       imports.size());
+  auto array = LLVM::GlobalOp::create(
+      b, kernels.getLoc(), type, /*isConstant=*/false, LLVM::Linkage::External,
+      "fusion_imports", Attribute());
+  array.setDsoLocal(true);
+  Block *block = b.createBlock(&array.getInitializerRegion());
+  b.setInsertionPointToEnd(block);
+  Value zero = LLVM::ZeroOp::create(b, kernels.getLoc(), type);
+  LLVM::ReturnOp::create(b, kernels.getLoc(), zero);
+
+  Builder attrs(context);
+  SmallVector<Attribute> entries;
+  for (auto &[name, signature] : imports)
+    entries.push_back(attrs.getStrArrayAttr({name, signature}));
+  kernels->setAttr("fusion.imports", attrs.getArrayAttr(entries));
+}
+
+namespace {
+class LowerKernels : public fusion::impl::LowerKernelsBase<LowerKernels> {
+public:
+  using LowerKernelsBase::LowerKernelsBase;
+  void runOnOperation() override;
+
+private:
+  LogicalResult lower(ModuleOp kernels);
+};
+} // namespace
+
+LogicalResult LowerKernels::lower(ModuleOp kernels) {
+  MLIRContext *context = kernels.getContext();
+  CpuAbilities abilities = parseAbilities(features);
+  ImportTable imports;
+  if (failed(expandMath(kernels, abilities, imports)))
+    return failure();
+  expandNarrowFloats(kernels, abilities);
+
+  RewritePatternSet controlFlow(context);
+  populateSCFToControlFlowConversionPatterns(controlFlow);
+  ConversionTarget flat(*context);
+  flat.addIllegalDialect<scf::SCFDialect>();
+  flat.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+  if (failed(applyPartialConversion(kernels, flat, std::move(controlFlow))))
+    return failure();
+
+  LLVMTypeConverter types(context);
+  RewritePatternSet patterns(context);
+  arith::populateArithToLLVMConversionPatterns(types, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
+  populateMathToLLVMConversionPatterns(types, patterns);
+  populateVectorToLLVMConversionPatterns(types, patterns);
+  populateFuncToLLVMConversionPatterns(types, patterns);
+  LLVMConversionTarget target(*context);
+  target.addLegalOp<ModuleOp>();
+  if (failed(applyPartialConversion(kernels, target, std::move(patterns))))
+    return failure();
+  for (auto function : kernels.getOps<LLVM::LLVMFuncOp>()) {
+    // No unwind tables; the module is never a symbol's only definition.
+    function.setDsoLocal(true);
+    function.setNoUnwind(true);
+  }
+  declareImports(kernels, imports);
+  return success();
+}
+
+void LowerKernels::runOnOperation() {
+  ModuleOp module = getOperation();
+  ModuleOp kernels = module.getSymName() == "kernels"
+                         ? module
+                         : module.lookupSymbol<ModuleOp>("kernels");
+  if (kernels && failed(lower(kernels)))
+    signalPassFailure();
+}

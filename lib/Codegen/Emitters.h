@@ -1,0 +1,122 @@
+//===- Emitters.h - Group to kernel, one emitter a kind ---------*- C++ -*-===//
+//
+// An emitter chooses which positions a unit of work covers and in which order;
+// what is computed at a position is the evaluator's work. All emitters write
+// each element of each output exactly once, in exactly one unit.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_LIB_CODEGEN_EMITTERS_H
+#define FUSION_LIB_CODEGEN_EMITTERS_H
+
+#include "BodyEvaluator.h"
+
+namespace fusion::codegen {
+
+/// How a kernel is run.
+struct KernelShape {
+  Extent units{0, 0};
+  int64_t grain = 1;
+};
+
+/// One kernel being made from (a part of) a group.
+struct KernelTask {
+  KernelBuilder &k;
+  BodyEvaluator &evaluator;
+  GroupOp group;
+  /// Values to store, and the operands they are stored to.
+  llvm::SmallVector<std::pair<mlir::Value, unsigned>> stores;
+  /// The ops that the stores need, in order.
+  llvm::SmallVector<mlir::Operation *> ops;
+};
+
+/// Whether `body` has an emitter; else `reason` names the op and the limit.
+bool canEmit(GroupOp group, std::string &reason);
+
+/// The rows that all reductions of a body share: every reduction combines the
+/// same dimensions of one shape, and every output has the rows' shape or one
+/// value a row.
+struct RowSpace {
+  llvm::SmallVector<int64_t> shape;
+  llvm::SmallVector<int64_t> dims; ///< reduced, increasing
+  bool trailing = false;
+  mlir::Value representative; ///< a value of that shape, for its extents
+
+  bool isReduced(int64_t dim) const { return llvm::is_contained(dims, dim); }
+  /// The shape without the reduced dimensions.
+  llvm::SmallVector<int64_t> keptShape() const;
+};
+std::optional<RowSpace> findRowSpace(mlir::Block *body);
+
+/// Values of the body that are computed from a reduction.
+llvm::DenseSet<mlir::Value> findReductionDependent(mlir::Block *body);
+
+/// Positions of `to`'s dimensions given those of `from`, when the two shapes
+/// differ by unit dimensions only.
+std::optional<Coordinates> matchUnitDims(llvm::ArrayRef<int64_t> from,
+                                         llvm::ArrayRef<Index> at,
+                                         llvm::ArrayRef<int64_t> to);
+
+/// Parts of the innermost dimension in which a concat or a pad reads one
+/// operand only: part i is [bounds[i], bounds[i + 1]).
+struct InnerSegments {
+  llvm::SmallVector<int64_t> bounds;
+  /// Called before the code of part i is built, and with the number of bounds
+  /// at the end.
+  std::function<void(size_t)> enter;
+};
+
+/// Walks over all positions of `shape`, dimensions merged where `canMerge`
+/// (entry d: d with d + 1) says that their accesses stay contiguous, and calls
+/// `body` for vectors of positions along the innermost one and for single ones.
+/// Returns the units, or nullopt when they are not affine in the batch.
+/// With `segments` the innermost dimension is not merged and walked segment by
+/// segment.
+std::optional<KernelShape>
+iterate(KernelTask &task, llvm::ArrayRef<Extent> shape,
+        llvm::ArrayRef<bool> canMerge, int64_t costPerElement,
+        llvm::function_ref<void(llvm::ArrayRef<Index>)> body,
+        const InnerSegments *segments = nullptr);
+/// `body` for the elements [begin, end), in vectors then one by one; `length`
+/// is their number, if it is known.
+void iterateRange(KernelTask &task, mlir::Value begin, mlir::Value end,
+                  std::optional<int64_t> length,
+                  llvm::function_ref<void(const Index &)> body);
+/// Which neighbouring dimensions of `shape` the ops keep together.
+llvm::SmallVector<bool> findMergeable(llvm::ArrayRef<mlir::Operation *> ops,
+                                      llvm::ArrayRef<int64_t> shape);
+/// Rough cost of one element of a store, in flops.
+int64_t estimateCost(llvm::ArrayRef<mlir::Operation *> ops);
+
+/// Elementwise and injective ops, windows, contractions: every store at its own
+/// positions.
+std::optional<KernelShape> emitLoop(KernelTask &task, std::string &reason);
+/// Trailing reductions with prologue and epilogue, a row a unit.
+std::optional<KernelShape> emitRowReduce(KernelTask &task, const RowSpace &rows,
+                                         std::string &reason);
+/// Other reductions, vectors of columns.
+std::optional<KernelShape>
+emitColumnReduce(KernelTask &task, const RowSpace &rows, std::string &reason);
+/// A scatter, with elementwise ops on its operands.
+std::optional<KernelShape> emitScatter(KernelTask &task, std::string &reason);
+
+/// The library's part of a group of kind `library`.
+struct LibraryPlan {
+  mlir::Operation *root = nullptr;
+  mlir::Value chained;  ///< what the library computes, epilogue included
+  unsigned output = 0;  ///< index of the group's result that holds it
+  mlir::Attribute call; ///< the attribute `fusion.call`
+  bool hasTail = false;
+  llvm::SmallVector<int64_t> tailOperands; ///< indices into inputs ++ outputs
+  std::optional<std::pair<int64_t, int64_t>> inPlace; ///< output, input
+};
+mlir::FailureOr<LibraryPlan> planLibrary(GroupOp group,
+                                         const BatchExtents &extents);
+
+/// Pairs (output, input) of a group whose bytes may be the same. `rows`: those
+/// that the group is emitted by, if it is.
+llvm::SmallVector<std::pair<unsigned, unsigned>>
+findInPlacePairs(GroupOp group, const std::optional<RowSpace> &rows);
+
+} // namespace fusion::codegen
+
+#endif // FUSION_LIB_CODEGEN_EMITTERS_H

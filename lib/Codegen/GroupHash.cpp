@@ -1,0 +1,61 @@
+//===- GroupHash.cpp - Equal groups share a kernel ------------------------===//
+//
+// See GroupHash.h. Which inputs are the same value matters too: it decides
+// whether bytes may be shared in place.
+//
+//===----------------------------------------------------------------------===//
+#include "GroupHash.h"
+
+#include "mlir/IR/OperationSupport.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::codegen;
+
+/// For each input, the first input that is the same value.
+static SmallVector<unsigned> inputPattern(GroupOp group) {
+  llvm::DenseMap<Value, unsigned> first;
+  SmallVector<unsigned> pattern;
+  for (auto [i, input] : llvm::enumerate(group.getInputs()))
+    pattern.push_back(first.try_emplace(input, i).first->second);
+  return pattern;
+}
+
+llvm::hash_code codegen::hashGroup(GroupOp group, const BatchExtents &extents) {
+  llvm::DenseMap<Value, unsigned> number;
+  auto numberOf = [&](Value value) {
+    return number.try_emplace(value, number.size()).first->second;
+  };
+  llvm::hash_code hash =
+      llvm::hash_combine(static_cast<unsigned>(group.getKind()));
+  for (unsigned same : inputPattern(group))
+    hash = llvm::hash_combine(hash, same);
+  for (Value argument : group.getBodyBlock()->getArguments()) {
+    numberOf(argument);
+    hash = llvm::hash_combine(hash, argument.getType());
+    for (Extent extent : extents.getShape(argument))
+      hash = llvm::hash_combine(hash, extent.scale, extent.base);
+  }
+  for (Operation &op : *group.getBodyBlock()) {
+    hash = llvm::hash_combine(hash, op.getName(),
+                              op.getDiscardableAttrDictionary(),
+                              op.hashProperties());
+    for (Value operand : op.getOperands())
+      hash = llvm::hash_combine(hash, numberOf(operand));
+    for (Value result : op.getResults())
+      hash = llvm::hash_combine(hash, numberOf(result), result.getType());
+  }
+  return hash;
+}
+
+bool codegen::areEquivalent(GroupOp a, GroupOp b, const BatchExtents &extents) {
+  if (a.getKind() != b.getKind() || inputPattern(a) != inputPattern(b))
+    return false;
+  for (auto [x, y] : llvm::zip(a.getBodyBlock()->getArguments(),
+                               b.getBodyBlock()->getArguments()))
+    if (x.getType() != y.getType() ||
+        extents.getShape(x) != extents.getShape(y))
+      return false;
+  return OperationEquivalence::isRegionEquivalentTo(
+      &a.getBody(), &b.getBody(), OperationEquivalence::IgnoreLocations);
+}

@@ -1,0 +1,22 @@
+//===- GroupHash.h - Equal groups share a kernel ----------------*- C++ -*-===//
+//
+// A structural hash of a group: kind, ops with attributes and types, how values
+// are wired, sizes as functions of the batch. Names and locations don't count.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_LIB_CODEGEN_GROUPHASH_H
+#define FUSION_LIB_CODEGEN_GROUPHASH_H
+
+#include "fusion/Analysis/BatchExtents.h"
+#include "fusion/IR/FusionDialect.h"
+
+namespace fusion::codegen {
+
+llvm::hash_code hashGroup(GroupOp group, const BatchExtents &extents);
+
+/// Whether one kernel computes both.
+bool areEquivalent(GroupOp a, GroupOp b, const BatchExtents &extents);
+
+} // namespace fusion::codegen
+
+#endif // FUSION_LIB_CODEGEN_GROUPHASH_H

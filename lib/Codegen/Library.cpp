@@ -1,0 +1,198 @@
+//===- Library.cpp - Groups that a library computes -----------------------===//
+//
+// Finds the library op of a group and the epilogue that LibraryRules lets it
+// absorb, and describes the call. What is left of the body becomes a kernel
+// over the library's output, which it reads and overwrites.
+//
+//===----------------------------------------------------------------------===//
+#include "Emitters.h"
+
+#include "fusion/Analysis/LibraryRules.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::codegen;
+
+namespace {
+/// Writes the attribute `fusion.call`: keys are the fields of LibraryCall.
+class CallWriter {
+public:
+  CallWriter(MLIRContext *context, const BatchExtents &extents)
+      : b(context), extents(extents) {}
+
+  void text(StringRef key, StringRef value) {
+    add(key, b.getStringAttr(value));
+  }
+  void flag(StringRef key, bool value) { add(key, b.getBoolAttr(value)); }
+  void number(StringRef key, int64_t value) {
+    add(key, b.getI64IntegerAttr(value));
+  }
+  void numbers(StringRef key, ArrayRef<int64_t> values) {
+    add(key, b.getDenseI64ArrayAttr(values));
+  }
+  /// The sizes of `tensor`, channels moved behind the batch for `nhwc`.
+  void shape(StringRef key, Value tensor, bool channelsLast) {
+    SmallVector<Extent> sizes = extents.getShape(tensor);
+    if (channelsLast)
+      std::rotate(sizes.begin() + 1, sizes.end() - 1, sizes.end());
+    SmallVector<Attribute> attrs;
+    for (Extent size : sizes)
+      attrs.push_back(ExtentAttr::get(b.getContext(), size.scale, size.base));
+    add(key, b.getArrayAttr(attrs));
+  }
+  Attribute finish() { return b.getDictionaryAttr(entries); }
+
+private:
+  void add(StringRef key, Attribute value) {
+    entries.push_back(b.getNamedAttr(key, value));
+  }
+  Builder b;
+  const BatchExtents &extents;
+  SmallVector<NamedAttribute> entries;
+};
+} // namespace
+
+/// The group's result that holds `value`'s bytes: the one that yields it, else
+/// the first of the same type, which its tail overwrites.
+static std::optional<unsigned> findOutput(GroupOp group, Value value) {
+  OperandRange yielded = group.getYield().getValues();
+  for (auto [i, result] : llvm::enumerate(yielded))
+    if (result == value)
+      return i;
+  for (auto [i, result] : llvm::enumerate(yielded))
+    if (result.getType() == value.getType())
+      return i;
+  return std::nullopt;
+}
+
+FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
+                                            const BatchExtents &extents) {
+  Block *body = group.getBodyBlock();
+  LibraryPlan plan;
+  for (Operation &op : *body)
+    if (isa<ConvOp, ConvTransposeOp, MatmulOp, AvgPoolOp>(op)) {
+      if (plan.root)
+        return group.emitError(
+            "a library group holds exactly one contraction or "
+            "pool; this one has two: split it");
+      plan.root = &op;
+    }
+  if (!plan.root)
+    return group.emitError(
+        "a library group needs a conv, conv_transpose, matmul or "
+        "avg_pool; use another kind");
+  std::string reason;
+  if (!findLibraryRule(plan.root, &reason))
+    return plan.root->emitError("not served by the library: ")
+           << reason << "; use kind contraction or window";
+
+  // The absorbed epilogue: a chain of adds with one reader each.
+  plan.chained = plan.root->getResult(0);
+  auto isInput = [&](Value value) { return isa<BlockArgument>(value); };
+  for (Value operand : plan.root->getOperands())
+    if (!isInput(operand))
+      return plan.root->emitError(
+          "an operand of a library op must be an input of its group");
+  Value bias, addend;
+  while (plan.chained.hasOneUse()) {
+    Operation *user = *plan.chained.user_begin();
+    LibraryEpilogue kind = classifyLibraryEpilogue(
+        plan.root, user, plan.chained, static_cast<bool>(bias),
+        static_cast<bool>(addend));
+    if (kind == LibraryEpilogue::None)
+      break;
+    Value operand = getLibraryEpilogueOperand(user, plan.chained, kind);
+    if (!isInput(operand))
+      break;
+    (kind == LibraryEpilogue::Bias ? bias : addend) = operand;
+    plan.chained = user->getResult(0);
+  }
+  std::optional<unsigned> output = findOutput(group, plan.chained);
+  if (!output)
+    return group.emitError(
+        "no output of the group has the type of the library's result, "
+        "so it has no place; yield it or end the group there");
+  plan.output = *output;
+
+  int64_t numInputs = group.getInputs().size();
+  SmallVector<int64_t> operands;
+  auto addOperand = [&](Value value) {
+    operands.push_back(cast<BlockArgument>(value).getArgNumber());
+  };
+  CallWriter call(group.getContext(), extents);
+  call.text("dtype", "f32");
+  auto convFields = [&](auto conv, StringRef name, ArrayRef<int64_t> padHigh) {
+    bool last = conv.getLayout() == Layout::NHWC;
+    call.text("op", name);
+    call.flag("channelsLast", last);
+    call.shape("inputShape", conv.getInput(), last);
+    call.shape("weightShape", conv.getWeights(), false);
+    call.shape("outputShape", conv.getResult(), last);
+    call.numbers("strides", conv.getStrides());
+    call.numbers("dilations", conv.getDilations());
+    call.numbers("padLow", conv.getPadLow());
+    call.numbers("padHigh", padHigh);
+    call.number("groups", conv.getGroups());
+    addOperand(conv.getInput());
+    addOperand(conv.getWeights());
+    if (conv.getBias())
+      bias = conv.getBias();
+  };
+  llvm::TypeSwitch<Operation *>(plan.root)
+      .Case([&](ConvOp conv) { convFields(conv, "conv", conv.getPadHigh()); })
+      .Case([&](ConvTransposeOp conv) {
+        // What output_padding adds is padding that is not cut off.
+        SmallVector<int64_t> padHigh(conv.getPadHigh());
+        for (auto [high, extra] : llvm::zip(padHigh, conv.getOutputPadding()))
+          high -= extra;
+        convFields(conv, "conv_transpose", padHigh);
+      })
+      .Case([&](MatmulOp matmul) {
+        call.text("op", "matmul");
+        call.shape("inputShape", matmul.getLhs(), false);
+        call.shape("weightShape", matmul.getRhs(), false);
+        call.shape("outputShape", matmul.getResult(), false);
+        call.flag("transposeLhs", matmul.getTransposeLhs());
+        call.flag("transposeRhs", matmul.getTransposeRhs());
+        addOperand(matmul.getLhs());
+        addOperand(matmul.getRhs());
+      })
+      .Case([&](AvgPoolOp pool) {
+        bool last = pool.getLayout() == Layout::NHWC;
+        call.text("op", "avg_pool");
+        call.flag("channelsLast", last);
+        call.shape("inputShape", pool.getInput(), last);
+        call.shape("outputShape", pool.getResult(), last);
+        call.numbers("window", pool.getWindow());
+        call.numbers("strides", pool.getStrides());
+        call.numbers("dilations", pool.getDilations());
+        call.numbers("padLow", pool.getPadLow());
+        call.numbers("padHigh", pool.getPadHigh());
+        call.flag("countIncludePad", pool.getCountIncludePad());
+        addOperand(pool.getInput());
+      });
+  call.flag("hasBias", static_cast<bool>(bias));
+  call.flag("hasAddend", static_cast<bool>(addend));
+  if (bias)
+    addOperand(bias);
+  if (addend) {
+    addOperand(addend);
+    auto argument = cast<BlockArgument>(addend);
+    Value outer = group.getInputs()[argument.getArgNumber()];
+    if (argument.hasOneUse() && llvm::count(group.getInputs(), outer) == 1 &&
+        addend.getType() == plan.chained.getType())
+      plan.inPlace = {plan.output, argument.getArgNumber()};
+  }
+  operands.push_back(numInputs + plan.output);
+  call.numbers("operands", operands);
+  plan.call = call.finish();
+
+  // The tail reads what the library wrote, the inputs it uses, and writes all
+  // outputs that are not the library's own result.
+  OperandRange yielded = group.getYield().getValues();
+  plan.hasTail =
+      llvm::any_of(yielded, [&](Value value) { return value != plan.chained; });
+  return plan;
+}
