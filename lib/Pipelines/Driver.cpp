@@ -146,6 +146,7 @@ Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
   registerDialects(registry);
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
+  context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(source), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(sources, &context, messages);
