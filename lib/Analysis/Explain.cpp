@@ -69,6 +69,9 @@ void DecisionLog::add(StringRef rule, bool accepted, StringRef reason,
     counts.push_back(
         {rule.str(), reason.str(), accepted, 0, 0, std::move(example)});
   DecisionCount &entry = counts[it->second];
+  // One text for many decisions is told only if it is true of all of them.
+  if (entry.reason != reason)
+    entry.reason.clear();
   ++entry.count;
   entry.bytes += bytes;
 }

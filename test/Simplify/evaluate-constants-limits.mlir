@@ -41,4 +41,3 @@ func.func @rounded() -> (tensor<2xf32>, tensor<f32>, tensor<f32>) {
   %m = fusion.reduce max, %a dims = [0] : tensor<2xf32>
   return %e, %s, %m : tensor<2xf32>, tensor<f32>, tensor<f32>
 }
-
