@@ -482,8 +482,29 @@ struct MatmulOfTranspose : OpRewritePattern<MatmulOp> {
 
 } // namespace
 
+namespace {
+/// A value without elements needs no computing: it is the empty constant.
+struct EmptyValue final : RewritePattern {
+  explicit EmptyValue(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/10, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (op->getNumResults() != 1 || !isPure(op) || isa<ConstantOp>(op) ||
+        !isa_and_nonnull<FusionDialect>(op->getDialect()))
+      return failure();
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!type || !type.hasStaticShape() || type.getNumElements() != 0)
+      return failure();
+    rewriter.replaceOpWithNewOp<ConstantOp>(
+        op, DenseElementsAttr::get(type, ArrayRef<Attribute>{}));
+    return success();
+  }
+};
+} // namespace
+
 void fusion::populateStructuralPatterns(RewritePatternSet &patterns) {
-  patterns.add<TransposeToReshape, BroadcastToReshape, DropUnitDimsOfBroadcast,
+  patterns.add<EmptyValue, TransposeToReshape, BroadcastToReshape, DropUnitDimsOfBroadcast,
                MergeBroadcasts, TransposeOfBroadcast, SinkMoves, MergeSlices,
                SliceOfConcat, FlattenConcat, MergePads, GatherToSlice,
                ReduceOfUnitDims, MatmulOfTranspose>(patterns.getContext());

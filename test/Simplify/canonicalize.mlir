@@ -169,3 +169,15 @@ func.func @hard_swish(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = fusion.div %m, %six : tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// A value without elements is the empty constant, whatever would compute it.
+// CHECK-LABEL: func @empty
+// CHECK-NOT: fusion.softmax
+// CHECK: %[[E:.*]] = fusion.constant dense<> : tensor<2x0xf32>
+// CHECK-NEXT: return %[[E]]
+func.func @empty(%x: tensor<2x0xf32>) -> tensor<2x0xf32> {
+  %0 = fusion.softmax %x axis = 1 : tensor<2x0xf32>
+  return %0 : tensor<2x0xf32>
+}
