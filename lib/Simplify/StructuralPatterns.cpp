@@ -106,16 +106,10 @@ struct MergeBroadcasts : OpRewritePattern<BroadcastOp> {
     auto inner = op.getInput().getDefiningOp<BroadcastOp>();
     if (!inner)
       return failure();
-    // A `?` that the inner one made: the outer must be able to say it alone.
-    if (typeOf(inner.getInput()).hasStaticShape() &&
-        !inner.getType().hasStaticShape() &&
-        inner.getBatchScale() != op.getBatchScale()) {
-      if (op.getType().getNumDynamicDims() != 1)
-        return failure();
-    }
     SmallVector<int64_t> dims;
     for (int64_t dim : inner.getDims())
       dims.push_back(op.getDims()[dim]);
+    // A `?` that either one makes has one scale in the merged op.
     bool innerGivesBatch = inner.getType().getNumDynamicDims() >
                            typeOf(inner.getInput()).getNumDynamicDims();
     bool outerGivesBatch =
