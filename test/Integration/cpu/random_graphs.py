@@ -18,7 +18,7 @@ import tempfile
 
 import numpy as np
 
-from random_graph import Module
+from _random_graph import Module
 
 
 def run(command, **options):
@@ -102,11 +102,11 @@ def check_compile(tools, cases):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", required=True, help="folder of the tools")
+    parser.add_argument("--bin", default=os.environ.get("FUSION_BIN", "build/dev/bin"), help="folder of the tools")
     parser.add_argument("--graphs", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--per-module", type=int, default=50)
-    parser.add_argument("--mode", choices=["interpret", "compile"], default="interpret")
+    parser.add_argument("--mode", choices=["interpret", "compile"], default="compile")
     parser.add_argument("--keep", help="folder for all files, kept")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
