@@ -5,6 +5,7 @@
 // object exports.
 //
 //===----------------------------------------------------------------------===//
+#include "EraseBf16.h"
 #include "ExpandMath.h"
 
 #include "fusion/Codegen/Passes.h"
@@ -83,6 +84,30 @@ private:
 };
 } // namespace
 
+/// Keeps the rounding to f32 of what is computed in f64 and then rounded to f16:
+/// LLVM's instruction selection merges the two, which changes bits and needs a
+/// function that no module has (seen: __truncdfhf2 when an f16 select or minimum
+/// follows).
+static void fenceRoundings(LLVM::LLVMFuncOp function) {
+  SmallVector<LLVM::FPTruncOp> roundings;
+  bool hasHalf = false;
+  function.walk([&](LLVM::FPTruncOp op) {
+    hasHalf |= getElementTypeOrSelf(op.getType()).isF16();
+    if (getElementTypeOrSelf(op.getArg().getType()).isF64())
+      roundings.push_back(op);
+  });
+  if (!hasHalf)
+    return;
+  for (LLVM::FPTruncOp op : roundings) {
+    OpBuilder builder(op->getContext());
+    builder.setInsertionPointAfter(op);
+    auto fence = LLVM::CallIntrinsicOp::create(
+        builder, op.getLoc(), op.getType(),
+        builder.getStringAttr("llvm.arithmetic.fence"), op.getResult());
+    op.getResult().replaceAllUsesExcept(fence.getResult(0), fence);
+  }
+}
+
 LogicalResult LowerKernels::lower(ModuleOp kernels) {
   MLIRContext *context = kernels.getContext();
   CpuAbilities abilities = parseAbilities(features);
@@ -114,6 +139,8 @@ LogicalResult LowerKernels::lower(ModuleOp kernels) {
     // No unwind tables; the module is never a symbol's only definition.
     function.setDsoLocal(true);
     function.setNoUnwind(true);
+    fenceRoundings(function);
+    eraseBf16(function);
   }
   declareImports(kernels, imports);
   return success();
