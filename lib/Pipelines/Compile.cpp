@@ -149,12 +149,12 @@ CompileStatus fusion::runPhases(ModuleOp module, const CompileOptions &options) 
     buildPhase(manager, phase, options);
     if (manager.size() != 0 && failed(manager.run(module)))
       return internal    ? CompileStatus::Internal
-             : overLimit ? CompileStatus::OutOfMemory
+             : overLimit ? CompileStatus::NoResources
                          : CompileStatus::BadProgram;
     if (options.afterPhase)
       options.afterPhase(phase, module);
     if (!options.dumpDirectory.empty() && failed(dump(module, options.dumpDirectory, phase)))
-      return CompileStatus::BadProgram;
+      return CompileStatus::NoResources;
     if (phase == options.stopAfter)
       break;
   }

@@ -88,7 +88,7 @@ bool Driver::lower(ModuleOp module) {
       llvm::sys::fs::remove(options.reproducer);
     result.code = int(rt::Code::BadProgram);
     return false;
-  case CompileStatus::OutOfMemory:
+  case CompileStatus::NoResources:
     result.code = int(rt::Code::Resources);
     return false;
   case CompileStatus::Ok:

@@ -474,7 +474,7 @@ TEST(ModuleFile, NotAModuleIsSaidPlainly) {
   auto load = [](const std::string &path) {
     return loadModuleFile(path).status();
   };
-  EXPECT_EQ(load(temporaryPath("missing.fsn")).code(), Code::Environment);
+  EXPECT_EQ(load(temporaryPath("missing.fsn")).code(), Code::Usage);
   EXPECT_EQ(load("/dev/null").code(), Code::Rejected);
   EXPECT_EQ(load("/").code(), Code::Rejected);
   std::string path = temporaryPath("text.fsn");

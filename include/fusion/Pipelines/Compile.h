@@ -49,10 +49,11 @@ void buildPhase(mlir::OpPassManager &manager, Phase phase,
 void registerPipelines();
 
 /// How a compilation ended.
-enum class CompileStatus { Ok, BadProgram, OutOfMemory, Internal };
+enum class CompileStatus { Ok, BadProgram, NoResources, Internal };
 
 /// Runs the phases up to `stopAfter` in place. Errors go to the context's
-/// diagnostics. `OutOfMemory` when the plan exceeds the memory limit, `Internal`
+/// diagnostics. `NoResources` when the plan exceeds the memory limit or
+/// the IR cannot be dumped, `Internal`
 /// when an invariant of the compiler itself broke.
 CompileStatus runPhases(mlir::ModuleOp module, const CompileOptions &options);
 

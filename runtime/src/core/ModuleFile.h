@@ -83,9 +83,11 @@ Expected<std::vector<uint8_t>> writeModule(const Module &module);
 /// `path`: a link is an error.
 Status writeModuleFile(const Module &module, const std::string &path);
 
-/// Writes `size` bytes to `path` as `writeModuleFile` does.
+/// Writes `size` bytes to `path` as `writeModuleFile` does. Without `synced`
+/// the file is complete or absent for every process, but after a power failure it
+/// may be empty.
 Status writeFileAtomically(const std::string &path, const void *data,
-                           size_t size);
+                           size_t size, bool synced = true);
 
 /// Verifies `size` bytes at `data` (aligned to 64 bytes) completely. The bytes
 /// must outlive the view. Fails with `Rejected`.

@@ -243,7 +243,7 @@ fusion::rt::loadModuleFile(const std::string &path) {
     if (loaded->descriptor < 0 || fstat(loaded->descriptor, &info) != 0)
       return Status(errno == EMFILE || errno == ENFILE || errno == ENOMEM
                         ? Code::Resources
-                        : Code::Environment,
+                        : Code::Usage,
                     "can't open '" + escape(path) +
                         "': " + std::strerror(errno) + "; check the path");
     if (!S_ISREG(info.st_mode))

@@ -180,10 +180,10 @@ public:
     return {};
   }
 
-  Status commit() {
+  Status commit(bool synced) {
     if (keepMode && fchmod(descriptor, mode) != 0)
       return failed("can't set the mode of");
-    if (fsync(descriptor) != 0)
+    if (synced && fsync(descriptor) != 0)
       return failed("can't sync");
     int closing = descriptor;
     descriptor = -1;
@@ -192,6 +192,8 @@ public:
     if (rename(name.c_str(), target.c_str()) != 0)
       return failed("can't rename the temporary file to");
     name.clear();
+    if (!synced)
+      return {};
     // The rename is durable once its directory is. A directory that can't be
     // opened or synced (some file systems) doesn't undo a complete file.
     size_t slash = target.rfind('/');
@@ -227,7 +229,7 @@ private:
 } // namespace
 
 static Status writePieces(const std::string &path,
-                          const std::vector<Piece> &pieces, bool padded) {
+                          const std::vector<Piece> &pieces, bool padded, bool synced) {
   static const uint8_t zeros[kAlignment] = {};
   TemporaryFile file(path);
   FUSION_RT_TRY(file.open());
@@ -236,7 +238,7 @@ static Status writePieces(const std::string &path,
     if (padded)
       FUSION_RT_TRY(file.write(zeros, paddingAfter(piece.size)));
   }
-  return file.commit();
+  return file.commit(synced);
 }
 
 Status fusion::rt::writeModuleFile(const Module &module,
@@ -244,17 +246,18 @@ Status fusion::rt::writeModuleFile(const Module &module,
   try {
     Layout layout;
     FUSION_RT_TRY(layOut(module, layout));
-    return writePieces(path, layout.pieces, /*padded=*/true);
+    return writePieces(path, layout.pieces, /*padded=*/true, /*synced=*/true);
   } catch (const std::bad_alloc &) {
     return Status(Code::Resources, "out of memory while writing a module");
   }
 }
 
 Status fusion::rt::writeFileAtomically(const std::string &path,
-                                       const void *data, size_t size) {
+                                       const void *data, size_t size,
+                                       bool synced) {
   try {
     return writePieces(path, {{static_cast<const uint8_t *>(data), size}},
-                       /*padded=*/false);
+                       /*padded=*/false, synced);
   } catch (const std::bad_alloc &) {
     return Status(Code::Resources, "out of memory while writing a file");
   }

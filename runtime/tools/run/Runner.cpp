@@ -114,7 +114,12 @@ static Status writeOutputs(const Program &program,
     std::string path =
         directory + "/" + fileName(program.outputs[i].tensor.name);
     std::vector<uint8_t> bytes = encodeNpy(tensors[i]);
-    FUSION_RT_TRY(writeFileAtomically(path, bytes.data(), bytes.size()));
+    // Many small results need not wait for the disk one by one; a file is still
+    // there whole or not at all.
+    FUSION_RT_TRY(writeFileAtomically(path, bytes.data(), bytes.size(),
+                                      /*synced=*/false));
+    if (interruptSignal())
+      return Status(Code::Internal, "interrupted");
   }
   return {};
 }
