@@ -150,10 +150,8 @@ def scripts(folder):
 
 
 def scriptSuite(folder, build):
-    """Each script of the folder is one test: exit 0, 77 (skipped) or failed.
-
-    Scripts run one after the other: some measure time.
-    """
+    """Each script of the folder is one test: exit 0, 77 (skipped) or failed; or
+    as many as its closing line says. One after the other: some measure time."""
     def suite(pattern):
         result = Result()
         for path in scripts(folder):
@@ -166,7 +164,14 @@ def scriptSuite(folder, build):
                 "FUSION_PYTHON": sys.executable, "PYTHONNOUSERSITE": "1"})
             word = {0: "ok", SKIPPED: "skipped"}.get(status, f"FAILED (exit {status})")
             print(f"       {path.name}: {word}, {time.monotonic() - start:.1f} s", flush=True)
-            if status == 0:
+            counts = [int(n or 0) for n in (COUNTS.findall(text) or [[]])[-1]]
+            if counts:
+                own = settled(Result(*counts, output=text), status)
+                result.passed += own.passed
+                result.failed += own.failed
+                result.skipped += own.skipped
+                result.output += f"--- {path.name}\n{own.output}\n" if own.failed else ""
+            elif status == 0:
                 result.passed += 1
             elif status == SKIPPED:
                 result.skipped += 1
@@ -200,7 +205,7 @@ def allSuites(build):
               pytestSuite(ROOT / "test/Python")),
         Suite("onnx", "test/Integration/onnx/run_cases.py", "ONNX node cases, compiled and run", 500,
               summarySuite(sys.executable, ROOT / "test/Integration/onnx/run_cases.py",
-                           "--bin-dir", build / "bin")),
+                           "--bin", build / "bin", "--jobs", JOBS)),
         Suite("integration", "test/Integration/cpu", "whole-system scripts on the CPU", 1,
               scriptSuite(ROOT / "test/Integration/cpu", build)),
     ]

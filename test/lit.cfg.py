@@ -26,6 +26,7 @@ llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 config.substitutions.append(("%python", config.python_executable or sys.executable))
 config.substitutions.append(("%fusion_src", config.fusion_src_root))
 config.substitutions.append(("%fusion_build", config.fusion_obj_root))
+config.substitutions.append(("%fusion_tools", config.fusion_tools_dir))
 
 # -enable-var-scope: a capture of one test can't satisfy another.
 tools = [

@@ -198,8 +198,10 @@ def demo(arguments):
     wrong += checkBatch(tools, session, rows)
 
     heading("4. Launches, as counted by a backend that only counts")
-    showCommand("fusion-run cls.fsn --input=x=line1.npy --backend=null --json")
-    showCounts(tools.launches("cls.fsn", ["x=line1.npy"]))
+    tools.run("fusion-compile", "cls.mlir", "--target=cpu", "--no-fuse=vertical", "-o", "cls-unfused.fsn")
+    showCommand("fusion-run cls.fsn --input=x=batch.npy --backend=null --json")
+    for title, module in (("before: each op alone", "cls-unfused.fsn"), ("after: fused", "cls.fsn")):
+        showCounts(title, tools.launches(module, ["x=batch.npy"]))
 
     heading("5. Time on one thread, taking turns, median of "
             f"{arguments.rounds} x {arguments.repeats} runs")
@@ -220,11 +222,12 @@ def demo(arguments):
     return 0
 
 
-def showCounts(counts):
-    """One line each for commands and bytes of one run of one image."""
-    print(f"  {counts['launches']} kernel launches, {counts['calls']} library calls"
+def showCounts(title, counts):
+    """The commands and the bytes of one run of the batch."""
+    print(f"  {title}")
+    print(f"    {counts['launches']} kernel launches, {counts['calls']} library calls"
           f" ({counts['tails']} with an epilogue kernel), {counts['copies']} copies")
-    print(f"  {counts['bytes_read'] / 1e6:.2f} MB read, {counts['bytes_written'] / 1e6:.2f} MB written")
+    print(f"    {counts['bytes_read'] / 1e6:.2f} MB read, {counts['bytes_written'] / 1e6:.2f} MB written")
 
 
 def relative(path):

@@ -47,6 +47,7 @@ class Tools:
 
     def output(self, module, inputs, folder):
         """Runs the module on `name=file` inputs; returns its only output."""
+        (self.workDir / folder).mkdir(parents=True, exist_ok=True)
         self.run("fusion-run", module, *(f"--input={i}" for i in inputs), "--threads=1",
                  f"--output-dir={folder}")
         files = sorted((self.workDir / folder).rglob("*.npy"))
@@ -54,10 +55,10 @@ class Tools:
             raise ToolError(9, f"expected one output, in {folder}, found {len(files)}")
         return np.load(files[0], allow_pickle=False)
 
-    def bench(self, module, inputs, repeats):
-        """Median microseconds of a run on one thread."""
+    def bench(self, module, inputs, repeats, threads=1):
+        """Median microseconds of a run."""
         out, _, _ = self.run("fusion-run", module, *(f"--input={i}" for i in inputs),
-                             "--threads=1", f"--bench={repeats}", "--json")
+                             f"--threads={threads}", f"--bench={repeats}", "--json")
         return medianMicroseconds(json.loads(out))
 
     def launches(self, module, inputs):

@@ -215,16 +215,17 @@ LogicalResult BatchExtents::visit(Operation *op) {
         shape.back() = getExtent(attention.getValue(), 3);
         set(attention.getResult(), shape);
       })
-      // Only dimension 0 (N) may be dynamic: it stays.
-      .Case<ConvOp, ConvTransposeOp, MaxPoolOp, AvgPoolOp>([&](auto window) {
-        SmallVector<Extent> shape;
-        RankedTensorType type = tensorType(window.getResult());
-        for (int64_t dim = 0; dim < type.getRank(); ++dim)
-          shape.push_back(type.isDynamicDim(dim)
-                              ? getExtent(window.getInput(), dim)
-                              : Extent{0, type.getDimSize(dim)});
-        set(window.getResult(), shape);
-      })
+      // A dynamic dimension stays as it is.
+      .Case<ConvOp, ConvTransposeOp, MaxPoolOp, AvgPoolOp, SliceOp, PadOp>(
+          [&](auto window) {
+            SmallVector<Extent> shape;
+            RankedTensorType type = tensorType(window.getResult());
+            for (int64_t dim = 0; dim < type.getRank(); ++dim)
+              shape.push_back(type.isDynamicDim(dim)
+                                  ? getExtent(window.getInput(), dim)
+                                  : Extent{0, type.getDimSize(dim)});
+            set(window.getResult(), shape);
+          })
       .Case<RngUniformOp>([&](RngUniformOp rng) {
         set(rng.getResult(),
             SmallVector<Extent>(tensorType(rng.getResult()).getRank(),

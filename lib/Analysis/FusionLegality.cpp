@@ -105,11 +105,9 @@ static bool isServedByLibrary(Operation *anchor) {
 
 /// The largest batch that `func` may be called with.
 static int64_t getMaxBatch(Operation *func) {
-  auto batch = func->getAttrOfType<ArrayAttr>(FusionDialect::kBatchAttr);
-  if (!batch || batch.empty())
-    return 1;
-  auto last = dyn_cast<IntegerAttr>(batch.getValue().back());
-  return last ? last.getInt() : 1;
+  auto batch =
+      func->getAttrOfType<DenseI64ArrayAttr>(FusionDialect::kBatchAttr);
+  return batch && !batch.empty() ? batch.asArrayRef().back() : 1;
 }
 
 FailureOr<FusionLegality> FusionLegality::create(Operation *func,
@@ -335,9 +333,12 @@ FusionLegality::check(ArrayRef<Operation *> ops,
                                 members.ops.empty()
                                     ? GroupKind::Loop
                                     : getSoloKind(members.ops.front()));
-  if (std::optional<GroupVerdict> refusal = checkLimits(members, limits))
-    return *refusal;
-  return checkKind(members, *this);
+  // What no limit could make legal is said first.
+  GroupVerdict verdict = checkKind(members, *this);
+  if (verdict.isLegal())
+    if (std::optional<GroupVerdict> refusal = checkLimits(members, limits))
+      return *refusal;
+  return verdict;
 }
 
 GroupVerdict FusionLegality::check(GroupOp group) const {

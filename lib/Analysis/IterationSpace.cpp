@@ -225,8 +225,6 @@ std::optional<FusionRule> ReductionSpace::placeBroadcast(BroadcastOp op,
          llvm::zip(legality.getShape(op.getInput()), op.getDims()))
       if (!isUnit(extent) && dim >= range.first && dim < range.second)
         return FusionRule::RowSpace;
-    if (!isRow)
-      return FusionRule::ColumnOp;
     space = Space::Full;
     return std::nullopt;
   }
@@ -244,7 +242,11 @@ std::optional<FusionRule> ReductionSpace::place(Operation *op,
     return placeElementwise(op, space);
   if (auto broadcast = dyn_cast<BroadcastOp>(op))
     return placeBroadcast(broadcast, space);
-  if (isa<IotaOp>(op))
+  // Ops that select elements of values outside are evaluated where they are
+  // read; a transpose would be read against the grain once a pass.
+  if (isa<IotaOp, SliceOp, ReverseOp, GatherOp, GatherNdOp>(op) &&
+      llvm::none_of(op->getOperands(),
+                    [&](Value value) { return members.getProducer(value); }))
     return placeByShape(op, space);
   // A view inside only adds or drops unit dimensions of the reduced shape.
   if (isa<ReshapeOp>(op) &&
@@ -257,19 +259,10 @@ std::optional<FusionRule> ReductionSpace::place(Operation *op,
 }
 
 GroupVerdict ReductionSpace::check() {
-  unsigned numReductions = 0;
   for (Operation *op : members.ops) {
     Space space = Space::Full;
     if (std::optional<FusionRule> refusal = place(op, space))
       return GroupVerdict::refuse(*refusal, op);
-    numReductions += getOpFamily(op) == OpFamily::Reduction;
-    // Columns are accumulated over the whole prologue: only sums come out.
-    if (!isRow &&
-        (numReductions > 1 || (space == Space::Full && members.escapes(op))))
-      return GroupVerdict::refuse(FusionRule::ColumnOp, op);
-    if (members.escapes(op) && isa<BroadcastOp>(op))
-      return GroupVerdict::refuse(
-          isRow ? FusionRule::RowOp : FusionRule::ColumnOp, op);
     spaces.push_back(space);
   }
   return isRow ? GroupVerdict::accept(FusionRule::FuseRowReduce,

@@ -48,7 +48,8 @@ private:
   }
   rt::ByteRange range(RangeAttr attr) {
     return {segments.lookup(attr.getSegment().getValue()),
-            uint64_t(attr.getOffset()), uint64_t(attr.getSize())};
+            uint64_t(attr.getOffset()), uint64_t(attr.getSize()),
+            uint32_t(attr.getAllocation())};
   }
   std::vector<rt::Operand> operands(ArrayAttr accesses);
   LogicalResult kernel(Operation *op, SymbolRefAttr symbol, uint32_t &index);
@@ -79,10 +80,15 @@ static std::string nameOf(Operation *op) {
 
 std::vector<rt::Operand> ProgramBuilder::operands(ArrayAttr accesses) {
   std::vector<rt::Operand> list;
-  for (auto access : accesses.getAsRange<AccessAttr>())
-    list.push_back({range(access.getRange()),
-                    access.getKind() != AccessKind::Write,
-                    access.getKind() != AccessKind::Read});
+  for (auto access : accesses.getAsRange<AccessAttr>()) {
+    rt::Operand operand;
+    operand.range = range(access.getRange());
+    operand.reads = access.getKind() != AccessKind::Write;
+    operand.writes = access.getKind() != AccessKind::Read;
+    if (Type type = access.getElementType())
+      operand.dtype = getRuntimeType(type).value_or(rt::DType::I8);
+    list.push_back(operand);
+  }
   return list;
 }
 

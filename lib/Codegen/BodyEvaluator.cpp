@@ -101,7 +101,8 @@ Value BodyEvaluator::evaluateElementwise(Value tensor, Key at) {
       continue;
     }
     Operation *op = value.getDefiningOp();
-    if (!isa_and_nonnull<ElementwiseOpInterface>(op)) {
+    if (!isa_and_nonnull<ElementwiseOpInterface>(op) ||
+        operandOf.contains(value)) {
       roots.push_back(value);
       continue;
     }
@@ -144,7 +145,7 @@ Value BodyEvaluator::evaluateSerially(Value tensor, Key at) {
   Type element = k.computeType(tensor.getType());
   Value start = k.op<LLVM::PoisonOp>(k.vectorOf(element));
   auto result =
-      k.loop(k.constantI64(0), k.constantI64(kLanes), 1, start,
+      k.loop(k.constantI64(0), k.constantI64(k.lanes), 1, start,
              [&](Value lane, ValueRange carried) -> SmallVector<Value> {
                Scope scope(*this);
                Coordinates one;

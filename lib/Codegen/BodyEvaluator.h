@@ -50,6 +50,14 @@ public:
     size_t mark;
   };
 
+  /// What is known while one segment of the innermost dimension is built: which
+  /// operand a concat reads; whether a pad is inside its input (1) or not (0).
+  struct Choice {
+    int64_t dim;
+    size_t which;
+  };
+  llvm::DenseMap<mlir::Operation *, Choice> chosen;
+
   /// A row of values kept in the kernel's frame: filled while one loop over
   /// the row computes it, read by later loops.
   struct RowBuffer {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Emitters.h"
+#include "GroupHash.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -103,9 +104,8 @@ static bool staysInRow(Value start, const RowSpace &rows) {
 }
 
 SmallVector<std::pair<unsigned, unsigned>>
-codegen::findInPlacePairs(GroupOp group) {
+codegen::findInPlacePairs(GroupOp group, const std::optional<RowSpace> &rows) {
   Block *body = group.getBodyBlock();
-  std::optional<RowSpace> rows = findRowSpace(body);
   // Inputs that are read anywhere but at the position being written.
   auto readsInPlace = [&](BlockArgument argument, ArrayRef<int64_t> shape) {
     SmallVector<Value> worklist{argument};
@@ -141,7 +141,7 @@ codegen::findInPlacePairs(GroupOp group) {
   llvm::SmallDenseSet<unsigned> taken;
   llvm::DenseMap<Value, unsigned> count;
   for (Value input : group.getInputs())
-    ++count[input];
+    ++count[getBuffer(input)];
   for (auto [o, result] : llvm::enumerate(group.getYield().getValues())) {
     auto type = cast<RankedTensorType>(result.getType());
     unsigned bits = type.getElementTypeBitWidth();
@@ -152,7 +152,7 @@ codegen::findInPlacePairs(GroupOp group) {
       if (from.getShape() != type.getShape() ||
           std::max(from.getElementTypeBitWidth(), 8u) != std::max(bits, 8u) ||
           taken.contains(number) ||
-          count.lookup(group.getInputs()[number]) != 1 ||
+          count.lookup(getBuffer(group.getInputs()[number])) != 1 ||
           !readsInPlace(argument, type.getShape()))
         continue;
       taken.insert(number);

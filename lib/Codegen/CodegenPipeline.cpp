@@ -6,6 +6,8 @@
 #include "fusion/Codegen/NativeCode.h"
 #include "fusion/Codegen/Passes.h"
 
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -21,4 +23,20 @@ void fusion::buildCodegenPipeline(OpPassManager &manager,
   else
     llvm::consumeError(target.takeError()); // reported where code is made
   manager.addPass(createLowerKernels(lower));
+}
+
+namespace {
+struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
+  Option<std::string> cpu{*this, "cpu",
+                          llvm::cl::desc("processor by LLVM's name, or native"),
+                          llvm::cl::init("native")};
+};
+} // namespace
+
+void fusion::registerCodegenPipelines() {
+  PassPipelineRegistration<PhaseOptions>(
+      "fusion-codegen", "The codegen phase: every group becomes a kernel",
+      [](OpPassManager &manager, const PhaseOptions &options) {
+        buildCodegenPipeline(manager, CodegenOptions{options.cpu});
+      });
 }

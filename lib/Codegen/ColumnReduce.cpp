@@ -18,7 +18,7 @@ std::optional<KernelShape> codegen::emitColumnReduce(KernelTask &task,
   KernelBuilder &k = task.k;
   BodyEvaluator &evaluator = task.evaluator;
   Block *body = task.group.getBodyBlock();
-  SmallVector<int64_t> keptShape;
+  SmallVector<int64_t> keptShape = rows.keptShape();
   SmallVector<Extent> keptExtents;
   SmallVector<Size> reducedSizes;
   SmallVector<bool> mergeable;
@@ -30,24 +30,17 @@ std::optional<KernelShape> codegen::emitColumnReduce(KernelTask &task,
       reducedBetween |= extent != Extent{0, 1};
       continue;
     }
-    if (!keptShape.empty())
+    if (!keptExtents.empty())
       mergeable.push_back(!reducedBetween);
     reducedBetween = false;
-    keptShape.push_back(rows.shape[d]);
     keptExtents.push_back(extent);
   }
   SmallVector<std::pair<Value, unsigned>> elements, single;
   for (auto &store : task.stores) {
     auto shape = cast<RankedTensorType>(store.first.getType()).getShape();
-    Coordinates kept(keptShape.size()), row(rows.shape.size());
-    if (matchUnitDims(keptShape, kept, shape)) {
-      single.push_back(store);
-    } else if (matchUnitDims(rows.shape, row, shape)) {
-      elements.push_back(store);
-    } else {
-      reason = "an output has neither the reduced nor the full shape";
-      return std::nullopt;
-    }
+    Coordinates kept(keptShape.size());
+    (matchUnitDims(keptShape, kept, shape) ? single : elements)
+        .push_back(store);
   }
   DenseSet<Value> dependent = findReductionDependent(body);
   auto storeAll = [&](ArrayRef<std::pair<Value, unsigned>> stores,
@@ -58,7 +51,7 @@ std::optional<KernelShape> codegen::emitColumnReduce(KernelTask &task,
   };
 
   auto shape = iterate(
-      task, keptExtents, mergeable, estimateCost(body),
+      task, keptExtents, mergeable, estimateCost(task.ops),
       [&](ArrayRef<Index> kept) {
         for (Operation &op : *body) {
           if (op.getNumResults() == 0 || !dependent.contains(op.getResult(0)))

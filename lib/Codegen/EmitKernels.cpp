@@ -111,24 +111,31 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
   OperandRange yielded = group.getYield().getValues();
   SmallVector<std::pair<Value, unsigned>> stores;
   SmallVector<std::pair<unsigned, unsigned>> inPlace;
-  if (library) {
-    // The tail: what its outputs need, back to the library's result.
-    SmallVector<Value> worklist;
-    for (Value value : yielded)
-      if (value != library->chained)
-        worklist.push_back(value);
-    llvm::DenseSet<Value> seen;
-    SmallVector<int64_t> inputs;
-    while (!worklist.empty()) {
-      Value value = worklist.pop_back_val();
-      if (!seen.insert(value).second || value == library->chained)
-        continue;
-      if (auto argument = dyn_cast<BlockArgument>(value))
-        inputs.push_back(argument.getArgNumber());
-      else
-        worklist.append(value.getDefiningOp()->operand_begin(),
-                        value.getDefiningOp()->operand_end());
+  std::optional<RowSpace> rows;
+  // What the outputs need, back to the inputs or to the library's result.
+  Value chained = library ? library->chained : nullptr;
+  SmallVector<Value> worklist;
+  for (Value value : yielded)
+    if (value != chained)
+      worklist.push_back(value);
+  llvm::DenseSet<Value> seen;
+  SmallVector<Operation *> ops;
+  SmallVector<int64_t> inputs;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second || value == chained)
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      inputs.push_back(argument.getArgNumber());
+      continue;
     }
+    Operation *op = value.getDefiningOp();
+    ops.push_back(op);
+    worklist.append(op->operand_begin(), op->operand_end());
+  }
+  llvm::sort(ops,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  if (library) {
     llvm::sort(inputs);
     for (int64_t input : inputs)
       addOperand(input);
@@ -141,7 +148,8 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
       addOperand(i);
     for (auto [i, value] : llvm::enumerate(yielded))
       stores.push_back({value, addOperand(numInputs + i)});
-    inPlace = findInPlacePairs(group);
+    rows = findRowSpace(group.getBodyBlock());
+    inPlace = findInPlacePairs(group, rows);
   }
 
   std::string name = "k" + std::to_string(numKernels++);
@@ -158,17 +166,16 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
     evaluator.bindOperand(library->chained,
                           position[numInputs + library->output]);
   }
-  KernelTask task{k, evaluator, group, stores};
+  KernelTask task{k, evaluator, group, stores, ops};
 
   std::string reason;
   std::optional<KernelShape> shape;
-  std::optional<RowSpace> rows = findRowSpace(group.getBodyBlock());
   bool hasScatter = !group.getBodyBlock()->getOps<ScatterOp>().empty();
   if (hasScatter)
     shape = emitScatter(task, reason);
-  else if (rows && !library && rows->trailing)
+  else if (rows && rows->trailing)
     shape = emitRowReduce(task, *rows, reason);
-  else if (rows && !library)
+  else if (rows)
     shape = emitColumnReduce(task, *rows, reason);
   else
     shape = emitLoop(task, reason);

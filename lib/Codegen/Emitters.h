@@ -25,13 +25,16 @@ struct KernelTask {
   GroupOp group;
   /// Values to store, and the operands they are stored to.
   llvm::SmallVector<std::pair<mlir::Value, unsigned>> stores;
+  /// The ops that the stores need, in order.
+  llvm::SmallVector<mlir::Operation *> ops;
 };
 
 /// Whether `body` has an emitter; else `reason` names the op and the limit.
 bool canEmit(GroupOp group, std::string &reason);
 
 /// The rows that all reductions of a body share: every reduction combines the
-/// same dimensions of one shape.
+/// same dimensions of one shape, and every output has the rows' shape or one
+/// value a row.
 struct RowSpace {
   llvm::SmallVector<int64_t> shape;
   llvm::SmallVector<int64_t> dims; ///< reduced, increasing
@@ -39,6 +42,8 @@ struct RowSpace {
   mlir::Value representative; ///< a value of that shape, for its extents
 
   bool isReduced(int64_t dim) const { return llvm::is_contained(dims, dim); }
+  /// The shape without the reduced dimensions.
+  llvm::SmallVector<int64_t> keptShape() const;
 };
 std::optional<RowSpace> findRowSpace(mlir::Block *body);
 
@@ -51,23 +56,36 @@ std::optional<Coordinates> matchUnitDims(llvm::ArrayRef<int64_t> from,
                                          llvm::ArrayRef<Index> at,
                                          llvm::ArrayRef<int64_t> to);
 
+/// Parts of the innermost dimension in which a concat or a pad reads one
+/// operand only: part i is [bounds[i], bounds[i + 1]).
+struct InnerSegments {
+  llvm::SmallVector<int64_t> bounds;
+  /// Called before the code of part i is built, and with the number of bounds
+  /// at the end.
+  std::function<void(size_t)> enter;
+};
+
 /// Walks over all positions of `shape`, dimensions merged where `canMerge`
 /// (entry d: d with d + 1) says that their accesses stay contiguous, and calls
 /// `body` for vectors of positions along the innermost one and for single ones.
 /// Returns the units, or nullopt when they are not affine in the batch.
+/// With `segments` the innermost dimension is not merged and walked segment by
+/// segment.
 std::optional<KernelShape>
 iterate(KernelTask &task, llvm::ArrayRef<Extent> shape,
         llvm::ArrayRef<bool> canMerge, int64_t costPerElement,
-        llvm::function_ref<void(llvm::ArrayRef<Index>)> body);
-/// `body` for the elements [begin, end), in vectors then one by one.
+        llvm::function_ref<void(llvm::ArrayRef<Index>)> body,
+        const InnerSegments *segments = nullptr);
+/// `body` for the elements [begin, end), in vectors then one by one; `length`
+/// is their number, if it is known.
 void iterateRange(KernelTask &task, mlir::Value begin, mlir::Value end,
                   std::optional<int64_t> length,
                   llvm::function_ref<void(const Index &)> body);
-/// Which neighbouring dimensions of `shape` the ops of the body keep together.
-llvm::SmallVector<bool> findMergeable(mlir::Block *body,
+/// Which neighbouring dimensions of `shape` the ops keep together.
+llvm::SmallVector<bool> findMergeable(llvm::ArrayRef<mlir::Operation *> ops,
                                       llvm::ArrayRef<int64_t> shape);
 /// Rough cost of one element of a store, in flops.
-int64_t estimateCost(mlir::Block *body);
+int64_t estimateCost(llvm::ArrayRef<mlir::Operation *> ops);
 
 /// Elementwise and injective ops, windows, contractions: every store at its own
 /// positions.
@@ -94,9 +112,10 @@ struct LibraryPlan {
 mlir::FailureOr<LibraryPlan> planLibrary(GroupOp group,
                                          const BatchExtents &extents);
 
-/// Pairs (output, input) of a group whose bytes may be the same.
+/// Pairs (output, input) of a group whose bytes may be the same. `rows`: those
+/// that the group is emitted by, if it is.
 llvm::SmallVector<std::pair<unsigned, unsigned>>
-findInPlacePairs(GroupOp group);
+findInPlacePairs(GroupOp group, const std::optional<RowSpace> &rows);
 
 } // namespace fusion::codegen
 

@@ -8,7 +8,10 @@
 //===----------------------------------------------------------------------===//
 #include "BodyEvaluator.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 #include <limits>
+#include <utility>
 
 using namespace mlir;
 using namespace fusion;
@@ -133,6 +136,9 @@ Value BodyEvaluator::reduceByLanes(ReduceOp op, Key at) {
     box.push_back(k.size(op.getInput(), dim));
   Size length = k.product(box);
   Type compute = k.computeType(op.getInput().getType());
+  // Whatever the vectors around are: the order is the op's.
+  int64_t lanesAround = std::exchange(k.lanes, kLanes);
+  auto restore = llvm::make_scope_exit([&] { k.lanes = lanesAround; });
   Value start = k.splat(reductionIdentity(k, op.getKind(), compute));
 
   // Kept values of the row are filled, or read, by the loops over that row.
@@ -163,9 +169,10 @@ Value BodyEvaluator::reduceByLanes(ReduceOp op, Key at) {
                  Value value = k.splatIf(valueAt(Index::of(i, 1)), true);
                  return {combineReduction(k, op.getKind(), carried[0], value)};
                })[0];
-  // The rest, one element to each of the first accumulators.
-  if (!length.isStatic() || whole < length.constant)
-    lanes = k.loop(wholeEnd, k.value(length), 1, lanes,
+  // The rest, one element to each of the first accumulators: in shorter vectors
+  // where its length is known.
+  if (!length.isStatic()) {
+    lanes = k.loop(wholeEnd, length.value, 1, lanes,
                    [&](Value i, ValueRange carried) -> SmallVector<Value> {
                      Value value = valueAt(Index::of(i));
                      Value lane = k.op<arith::SubIOp>(i, wholeEnd);
@@ -173,6 +180,38 @@ Value BodyEvaluator::reduceByLanes(ReduceOp op, Key at) {
                      Value next = combineReduction(k, op.getKind(), old, value);
                      return {k.insert(carried[0], next, lane)};
                    })[0];
+  } else {
+    int64_t done = 0;
+    for (int64_t part : {8, 4}) {
+      if (length.constant - whole - done < part)
+        continue;
+      k.lanes = part;
+      Index position = Index::of(whole + done);
+      position.stride = 1;
+      Value value = k.splatIf(valueAt(position), true);
+      k.lanes = kLanes;
+      // Lanes [done, done + part) of the accumulators.
+      SmallVector<int32_t> take, widen, merge;
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        bool inside = lane >= done && lane < done + part;
+        if (lane < part)
+          take.push_back(done + lane);
+        widen.push_back(inside ? lane - done : 0);
+        merge.push_back(inside ? kLanes + lane : lane);
+      }
+      Value next =
+          combineReduction(k, op.getKind(), k.shuffle(lanes, take), value);
+      lanes = k.shuffle(lanes, k.shuffle(next, widen), merge);
+      done += part;
+    }
+    for (; whole + done < length.constant; ++done) {
+      Value value = valueAt(Index::of(whole + done));
+      Value lane = k.constantI64(done);
+      Value next =
+          combineReduction(k, op.getKind(), k.extract(lanes, lane), value);
+      lanes = k.insert(lanes, next, lane);
+    }
+  }
   if (isRow)
     endRow();
   // The tree: lane i with lane i + half.

@@ -90,6 +90,14 @@ Value BodyEvaluator::evaluateConcatRange(ConcatOp op, Key at,
 
 Value BodyEvaluator::evaluateConcat(ConcatOp op, Key at) {
   int64_t axis = op.getAxis();
+  if (auto found = chosen.find(op); found != chosen.end()) {
+    Extent offset{0, 0};
+    for (Value input : op.getInputs().take_front(found->second.which))
+      offset = offset + k.extents.getExtent(input, axis);
+    Coordinates from(at.begin(), at.end());
+    from[axis] = k.sub(at[axis], k.fromSize(k.size(offset)));
+    return evaluate(op.getInputs()[found->second.which], from);
+  }
   // An empty operand has no position to clamp to: it is not asked.
   SmallVector<Value> inputs;
   for (Value input : op.getInputs())
@@ -127,6 +135,13 @@ Value BodyEvaluator::evaluatePad(PadOp op, Key at) {
     if (size.is(0))
       return border();
     from[dim] = k.add(at[dim], -low);
+    // The innermost dimension, in a segment.
+    if (auto found = chosen.find(op);
+        found != chosen.end() && found->second.dim == dim) {
+      if (!found->second.which)
+        return border();
+      continue;
+    }
     if (low > 0)
       inside = k.logicalAnd(
           inside, k.compare(CmpIPredicate::sge, from[dim], Index::of(0)));

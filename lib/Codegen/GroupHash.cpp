@@ -12,12 +12,18 @@ using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
 
-/// For each input, the first input that is the same value.
+Value codegen::getBuffer(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
+/// For each input, the first input that has the same bytes.
 static SmallVector<unsigned> inputPattern(GroupOp group) {
   llvm::DenseMap<Value, unsigned> first;
   SmallVector<unsigned> pattern;
   for (auto [i, input] : llvm::enumerate(group.getInputs()))
-    pattern.push_back(first.try_emplace(input, i).first->second);
+    pattern.push_back(first.try_emplace(getBuffer(input), i).first->second);
   return pattern;
 }
 

@@ -12,6 +12,9 @@
 
 namespace fusion::codegen {
 
+/// The value whose bytes `value` has: a reshape between groups is a view.
+mlir::Value getBuffer(mlir::Value value);
+
 llvm::hash_code hashGroup(GroupOp group, const BatchExtents &extents);
 
 /// Whether one kernel computes both.

@@ -17,7 +17,8 @@ using namespace fusion::codegen;
 /// Longest innermost loop of one unit, in elements; above, it is split.
 static constexpr int64_t kMaxInner = 4096, kBlock = 2048;
 
-SmallVector<bool> codegen::findMergeable(Block *body, ArrayRef<int64_t> shape) {
+SmallVector<bool> codegen::findMergeable(ArrayRef<Operation *> ops,
+                                         ArrayRef<int64_t> shape) {
   size_t rank = shape.size();
   SmallVector<bool> mergeable(rank > 0 ? rank - 1 : 0, true);
   auto separateAround = [&](int64_t dim) {
@@ -26,13 +27,11 @@ SmallVector<bool> codegen::findMergeable(Block *body, ArrayRef<int64_t> shape) {
     if (dim + 1 < static_cast<int64_t>(rank))
       mergeable[dim] = false;
   };
-  for (Operation &op : *body) {
-    if (op.getNumResults() == 0)
-      continue;
-    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+  for (Operation *op : ops) {
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
     if (type.getShape() != shape || isa<ElementwiseOpInterface, ConstantOp>(op))
       continue;
-    llvm::TypeSwitch<Operation *>(&op)
+    llvm::TypeSwitch<Operation *>(op)
         .Case([&](BroadcastOp bcast) {
           auto from = cast<RankedTensorType>(bcast.getInput().getType());
           SmallVector<bool> present(rank, false);
@@ -102,9 +101,9 @@ SmallVector<bool> codegen::findMergeable(Block *body, ArrayRef<int64_t> shape) {
   return mergeable;
 }
 
-int64_t codegen::estimateCost(Block *body) {
+int64_t codegen::estimateCost(ArrayRef<Operation *> ops) {
   int64_t cost = 1;
-  for (Operation &op : *body) {
+  for (Operation *op : ops) {
     if (auto elementwise = dyn_cast<ElementwiseOpInterface>(op)) {
       cost += elementwise.getFlopsPerElement();
       continue;
@@ -115,7 +114,7 @@ int64_t codegen::estimateCost(Block *body) {
         product *= std::max<int64_t>(ShapedType::isDynamic(size) ? 1 : size, 1);
       return product;
     };
-    llvm::TypeSwitch<Operation *>(&op)
+    llvm::TypeSwitch<Operation *>(op)
         .Case([&](ReduceOp reduce) {
           auto type = cast<RankedTensorType>(reduce.getInput().getType());
           for (int64_t dim : reduce.getDims())
@@ -145,32 +144,44 @@ void codegen::iterateRange(KernelTask &task, Value begin, Value end,
                            std::optional<int64_t> length,
                            llvm::function_ref<void(const Index &)> body) {
   KernelBuilder &k = task.k;
-  Value from = begin;
-  if (!length || *length >= kLanes) {
+  auto inLoop = [&](Value from, Value to, int64_t step) {
+    k.loop(from, to, step, {}, [&](Value i, ValueRange) -> SmallVector<Value> {
+      BodyEvaluator::Scope scope(task.evaluator);
+      body(Index::of(i, step == 1 ? 0 : 1));
+      return {};
+    });
+  };
+  if (!length) {
     Value count = k.op<arith::SubIOp>(end, begin);
     Value rest = k.op<arith::AndIOp>(count, k.constantI64(kLanes - 1));
     Value wholeEnd = k.op<arith::SubIOp>(end, rest);
-    k.loop(begin, wholeEnd, kLanes, {},
-           [&](Value i, ValueRange) -> SmallVector<Value> {
-             BodyEvaluator::Scope scope(task.evaluator);
-             body(Index::of(i, 1));
-             return {};
-           });
-    from = wholeEnd;
-    if (length && *length % kLanes == 0)
-      return;
+    inLoop(begin, wholeEnd, kLanes);
+    inLoop(wholeEnd, end, 1);
+    return;
   }
-  k.loop(from, end, 1, {}, [&](Value i, ValueRange) -> SmallVector<Value> {
+  // The length is known: whole vectors, shorter ones, single elements.
+  Index first = Index::of(begin);
+  int64_t done = *length / kLanes * kLanes;
+  if (done > 0)
+    inLoop(begin, k.materialize(k.add(first, done)), kLanes);
+  for (int64_t lanes : {8, 4}) {
+    if (*length - done < lanes)
+      continue;
+    k.lanes = lanes;
     BodyEvaluator::Scope scope(task.evaluator);
-    body(Index::of(i));
-    return {};
-  });
+    body(Index::of(k.materialize(k.add(first, done)), 1));
+    k.lanes = kLanes;
+    done += lanes;
+  }
+  if (done < *length)
+    inLoop(k.materialize(k.add(first, done)), end, 1);
 }
 
 std::optional<KernelShape>
 codegen::iterate(KernelTask &task, ArrayRef<Extent> shape,
                  ArrayRef<bool> canMerge, int64_t costPerElement,
-                 llvm::function_ref<void(ArrayRef<Index>)> body) {
+                 llvm::function_ref<void(ArrayRef<Index>)> body,
+                 const InnerSegments *segments) {
   KernelBuilder &k = task.k;
   // Dimensions that have more than one position, innermost last.
   SmallVector<size_t> dims;
@@ -184,7 +195,7 @@ codegen::iterate(KernelTask &task, ArrayRef<Extent> shape,
   while (firstInner > 0) {
     size_t dim = dims[firstInner - 1];
     if (firstInner < dims.size()) {
-      bool together = true;
+      bool together = !segments;
       for (size_t d = dim; d < dims[firstInner]; ++d)
         together &= canMerge[d];
       if (!together)
@@ -224,6 +235,26 @@ codegen::iterate(KernelTask &task, ArrayRef<Extent> shape,
                                      : innerAt[i - firstInner];
     body(at);
   };
+  auto overSegments = [&](Value from, Value to, std::optional<int64_t> length,
+                          llvm::function_ref<void(const Index &)> each) {
+    if (!segments)
+      return iterateRange(task, from, to, length, each);
+    for (size_t i = 0; i + 1 < segments->bounds.size(); ++i) {
+      int64_t low = segments->bounds[i], high = segments->bounds[i + 1];
+      segments->enter(i);
+      if (length) {
+        iterateRange(task, k.constantI64(low), k.constantI64(high), high - low,
+                     each);
+        continue;
+      }
+      // The part of the range in this segment, maybe empty.
+      Index first = k.maximum(Index::of(from), Index::of(low));
+      Index last = k.maximum(first, k.minimum(Index::of(to), Index::of(high)));
+      iterateRange(task, k.materialize(first), k.materialize(last),
+                   std::nullopt, each);
+    }
+    segments->enter(segments->bounds.size());
+  };
   auto grainFor = [&](int64_t elementsPerUnit) {
     int64_t weight = std::max<int64_t>(1, costPerElement / 8);
     return std::max<int64_t>(
@@ -232,10 +263,7 @@ codegen::iterate(KernelTask &task, ArrayRef<Extent> shape,
 
   if (firstInner == 0) {
     // All of it is one run: a unit is an element.
-    std::optional<int64_t> length;
-    if (inner.isStatic() && inner.base < kLanes)
-      length = inner.base;
-    iterateRange(task, k.begin, k.end, length,
+    overSegments(k.begin, k.end, std::nullopt,
                  [&](const Index &position) { callBody({}, {}, position); });
     return KernelShape{inner, grainFor(1)};
   }
@@ -249,45 +277,42 @@ codegen::iterate(KernelTask &task, ArrayRef<Extent> shape,
   SmallVector<Size> outerSizes = sizesOf(0, lastUnit);
   SmallVector<Size> middleSizes = sizesOf(lastUnit, firstInner);
   Value innerEnd = k.value(k.size(inner));
-  k.loop(k.begin, k.end, 1, {},
-         [&](Value unit, ValueRange) -> SmallVector<Value> {
-           BodyEvaluator::Scope scope(task.evaluator);
-           Index row = Index::of(unit);
-           Value from = k.constantI64(0), to = innerEnd;
-           std::optional<int64_t> length;
-           if (inner.isStatic())
-             length = inner.base;
-           if (blocks > 1) {
-             row = k.divide(Index::of(unit), Size::of(blocks));
-             Index block = k.remainder(Index::of(unit), Size::of(blocks));
-             Index first = k.mul(block, Size::of(kBlock));
-             from = k.materialize(first);
-             to = k.materialize(
-                 k.minimum(k.add(first, kBlock), Index::of(inner.base)));
-             length = std::nullopt;
-             if (inner.base % kLanes == 0)
-               length = kLanes; // every block is whole vectors
-           }
-           Coordinates outerAt = k.delinearize(row, outerSizes);
-           Coordinates middleAt;
-           std::function<void(size_t)> nest = [&](size_t i) {
-             if (i == middleSizes.size())
-               return iterateRange(task, from, to, length,
-                                   [&](const Index &position) {
-                                     callBody(outerAt, middleAt, position);
-                                   });
-             k.loop(k.constantI64(0), k.value(middleSizes[i]), 1, {},
-                    [&](Value at, ValueRange) -> SmallVector<Value> {
-                      BodyEvaluator::Scope inside(task.evaluator);
-                      middleAt.push_back(Index::of(at));
-                      nest(i + 1);
-                      middleAt.pop_back();
-                      return {};
-                    });
-           };
-           nest(0);
-           return {};
-         });
+  k.loop(
+      k.begin, k.end, 1, {}, [&](Value unit, ValueRange) -> SmallVector<Value> {
+        BodyEvaluator::Scope scope(task.evaluator);
+        Index row = Index::of(unit);
+        Value from = k.constantI64(0), to = innerEnd;
+        std::optional<int64_t> length;
+        if (inner.isStatic())
+          length = inner.base;
+        if (blocks > 1) {
+          row = k.divide(Index::of(unit), Size::of(blocks));
+          Index block = k.remainder(Index::of(unit), Size::of(blocks));
+          Index first = k.mul(block, Size::of(kBlock));
+          from = k.materialize(first);
+          to = k.materialize(
+              k.minimum(k.add(first, kBlock), Index::of(inner.base)));
+          length = std::nullopt;
+        }
+        Coordinates outerAt = k.delinearize(row, outerSizes);
+        Coordinates middleAt;
+        std::function<void(size_t)> nest = [&](size_t i) {
+          if (i == middleSizes.size())
+            return overSegments(from, to, length, [&](const Index &position) {
+              callBody(outerAt, middleAt, position);
+            });
+          k.loop(k.constantI64(0), k.value(middleSizes[i]), 1, {},
+                 [&](Value at, ValueRange) -> SmallVector<Value> {
+                   BodyEvaluator::Scope inside(task.evaluator);
+                   middleAt.push_back(Index::of(at));
+                   nest(i + 1);
+                   middleAt.pop_back();
+                   return {};
+                 });
+        };
+        nest(0);
+        return {};
+      });
   int64_t elements = inner.isStatic() ? inner.base / blocks : 1024;
   return KernelShape{*units, grainFor(elements)};
 }

@@ -83,7 +83,7 @@ Type KernelBuilder::computeType(Type tensorOrElement) {
   return getComputeType(getElementTypeOrSelf(tensorOrElement));
 }
 
-VectorType KernelBuilder::vectorOf(Type element, int64_t lanes) {
+VectorType KernelBuilder::vectorOf(Type element) {
   return VectorType::get({lanes}, element);
 }
 
@@ -123,7 +123,12 @@ Value KernelBuilder::insert(Value vector, Value scalar, Value lane) {
 }
 
 Value KernelBuilder::shuffle(Value vector, ArrayRef<int32_t> mask) {
-  return op<LLVM::ShuffleVectorOp>(vector, vector, mask);
+  return shuffle(vector, vector, mask);
+}
+
+Value KernelBuilder::shuffle(Value first, Value second,
+                             ArrayRef<int32_t> mask) {
+  return op<LLVM::ShuffleVectorOp>(first, second, mask);
 }
 
 Value KernelBuilder::logicalAnd(Value a, Value c) {
@@ -137,10 +142,8 @@ Value KernelBuilder::select(Value condition, Value a, Value c) {
   bool wide = llvm::any_of(ValueRange{condition, a, c}, [](Value value) {
     return isa<VectorType>(value.getType());
   });
-  return op<arith::SelectOp>(isa<VectorType>(a.getType())
-                                 ? splatIf(condition, wide)
-                                 : splatIf(condition, wide),
-                             splatIf(a, wide), splatIf(c, wide));
+  return op<arith::SelectOp>(splatIf(condition, wide), splatIf(a, wide),
+                             splatIf(c, wide));
 }
 
 static Type likeShape(Type shaped, Type element) {
@@ -216,7 +219,7 @@ Value KernelBuilder::loadFrom(Value pointer, Type element, const Index &index,
                      element);
   // Any other pattern: one load a lane.
   Value result = op<LLVM::PoisonOp>(vectorOf(storage));
-  for (int64_t lane = 0; lane < kLanes; ++lane) {
+  for (int64_t lane = 0; lane < lanes; ++lane) {
     Value number = constantI64(lane);
     Index one = atLane(at, number);
     result =
@@ -240,7 +243,7 @@ void KernelBuilder::storeTo(Value value, Value pointer, Type element,
   if (at.isUniform() || (!at.lanes && at.stride == 1))
     return storeAt(splatIf(raw, !at.isUniform()),
                    address(pointer, storage, at));
-  for (int64_t lane = 0; lane < kLanes; ++lane) {
+  for (int64_t lane = 0; lane < lanes; ++lane) {
     Value number = constantI64(lane);
     Value one = isa<VectorType>(raw.getType()) ? extract(raw, number) : raw;
     storeAt(one, address(pointer, storage, atLane(at, number)));

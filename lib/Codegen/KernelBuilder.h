@@ -98,7 +98,7 @@ public:
   //----------------------------------------------------------===//
 
   mlir::Type computeType(mlir::Type tensorOrElement);
-  mlir::VectorType vectorOf(mlir::Type element, int64_t lanes = kLanes);
+  mlir::VectorType vectorOf(mlir::Type element);
   mlir::Value splat(mlir::Value scalar);
   /// A scalar becomes a vector if `wanted`.
   mlir::Value splatIf(mlir::Value value, bool wanted) {
@@ -112,6 +112,8 @@ public:
   mlir::Value extract(mlir::Value vector, mlir::Value lane);
   mlir::Value insert(mlir::Value vector, mlir::Value scalar, mlir::Value lane);
   mlir::Value shuffle(mlir::Value vector, llvm::ArrayRef<int32_t> mask);
+  mlir::Value shuffle(mlir::Value first, mlir::Value second,
+                      llvm::ArrayRef<int32_t> mask);
   mlir::Value logicalAnd(mlir::Value a, mlir::Value b);
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
   /// Rounds a value of the compute type to `element`'s precision.
@@ -153,6 +155,8 @@ public:
   mlir::OpBuilder b;
   mlir::Location loc;
   const BatchExtents &extents;
+  /// Lanes of the vectors being built: kLanes, or fewer for the rest of a run.
+  int64_t lanes = kLanes;
   mlir::func::FuncOp function;
   mlir::Value begin, end; ///< the units to compute
 

@@ -116,7 +116,7 @@ Value KernelBuilder::materializeLanes(const Index &given) {
   if (index.stride == 0)
     return start;
   SmallVector<int64_t> steps;
-  for (int64_t lane = 0; lane < kLanes; ++lane)
+  for (int64_t lane = 0; lane < lanes; ++lane)
     steps.push_back(lane * index.stride);
   auto type = vectorOf(b.getI64Type());
   TypedAttr attr = DenseElementsAttr::get(type, ArrayRef<int64_t>(steps));

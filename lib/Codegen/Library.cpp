@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Emitters.h"
+#include "GroupHash.h"
 
 #include "fusion/Analysis/LibraryRules.h"
 
@@ -180,8 +181,10 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
   if (addend) {
     addOperand(addend);
     auto argument = cast<BlockArgument>(addend);
-    Value outer = group.getInputs()[argument.getArgNumber()];
-    if (argument.hasOneUse() && llvm::count(group.getInputs(), outer) == 1 &&
+    Value outer = getBuffer(group.getInputs()[argument.getArgNumber()]);
+    auto sameBytes = [&](Value input) { return getBuffer(input) == outer; };
+    if (argument.hasOneUse() &&
+        llvm::count_if(group.getInputs(), sameBytes) == 1 &&
         addend.getType() == plan.chained.getType())
       plan.inPlace = {plan.output, argument.getArgNumber()};
   }

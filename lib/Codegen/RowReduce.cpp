@@ -31,7 +31,24 @@ std::optional<RowSpace> codegen::findRowSpace(Block *body) {
       return std::nullopt;
     }
   }
+  if (!rows)
+    return std::nullopt;
+  SmallVector<int64_t> kept = rows->keptShape();
+  for (Value output : body->getTerminator()->getOperands()) {
+    auto shape = cast<RankedTensorType>(output.getType()).getShape();
+    if (!matchUnitDims(rows->shape, Coordinates(rows->shape.size()), shape) &&
+        !matchUnitDims(kept, Coordinates(kept.size()), shape))
+      return std::nullopt;
+  }
   return rows;
+}
+
+SmallVector<int64_t> RowSpace::keptShape() const {
+  SmallVector<int64_t> kept;
+  for (auto [d, size] : llvm::enumerate(shape))
+    if (!isReduced(d))
+      kept.push_back(size);
+  return kept;
 }
 
 std::optional<Coordinates> codegen::matchUnitDims(ArrayRef<int64_t> from,
@@ -122,7 +139,7 @@ std::optional<KernelShape> codegen::emitRowReduce(KernelTask &task,
   KernelBuilder &k = task.k;
   BodyEvaluator &evaluator = task.evaluator;
   // The row: dimensions of the rows, and of one row.
-  SmallVector<int64_t> keptShape;
+  SmallVector<int64_t> keptShape = rows.keptShape();
   SmallVector<Size> keptSizes, rowSizes;
   Extent units{0, 1}, length{0, 1};
   for (size_t d = 0; d < rows.shape.size(); ++d) {
@@ -135,18 +152,6 @@ std::optional<KernelShape> codegen::emitRowReduce(KernelTask &task,
     }
     total = *product;
     (rows.isReduced(d) ? rowSizes : keptSizes).push_back(k.size(extent));
-    if (!rows.isReduced(d))
-      keptShape.push_back(rows.shape[d]);
-  }
-  // Every store is of a row's elements or of one value a row.
-  for (auto &[value, operand] : task.stores) {
-    auto shape = cast<RankedTensorType>(value.getType()).getShape();
-    Coordinates dummyRow(rows.shape.size()), dummyKept(keptShape.size());
-    if (!matchUnitDims(rows.shape, dummyRow, shape) &&
-        !matchUnitDims(keptShape, dummyKept, shape)) {
-      reason = "an output has neither the rows' shape nor one value a row";
-      return std::nullopt;
-    }
   }
   if (length.isStatic())
     keepRowValues(task, rows, length.base);
@@ -227,7 +232,6 @@ std::optional<KernelShape> codegen::emitRowReduce(KernelTask &task,
                   k.linearize(where, k.shape(store.first)));
         return {};
       });
-  int64_t cost =
-      std::max<int64_t>(1, estimateCost(task.group.getBodyBlock()) / 8);
+  int64_t cost = std::max<int64_t>(1, estimateCost(task.ops) / 8);
   return KernelShape{units, std::max<int64_t>(1, kGrainElements / cost)};
 }

@@ -57,11 +57,12 @@ std::optional<KernelShape> codegen::emitScatter(KernelTask &task,
     }
     sliceLength = *product;
   }
-  std::optional<int64_t> known;
-  if (sliceLength.isStatic() && sliceLength.base < kLanes)
-    known = sliceLength.base;
+  // A slice of one element has no lanes.
+  std::optional<int64_t> one;
+  if (sliceLength == Extent{0, 1})
+    one = 1;
   auto overSlice = [&](llvm::function_ref<void(const Index &)> body) {
-    iterateRange(task, k.begin, k.end, known, body);
+    iterateRange(task, k.begin, k.end, one, body);
   };
 
   evaluator.nest(

@@ -161,11 +161,20 @@ void GroupFormer::formGroup(ArrayRef<Operation *> body,
                             const llvm::SmallPtrSetImpl<Operation *> &escaping,
                             GroupKind kind) {
   llvm::SmallPtrSet<Operation *, 16> inside(body.begin(), body.end());
+  // A contraction or pool opens its group, and all it reads comes from outside.
+  Operation *anchor = kind == GroupKind::Library ||
+                              kind == GroupKind::Contraction ||
+                              kind == GroupKind::Window
+                          ? *llvm::find_if(body, isAnchor)
+                          : nullptr;
   // What is read from outside, and which splat constants come along.
   llvm::SetVector<Value> inputs, constants;
+  if (anchor)
+    inputs.insert(anchor->operand_begin(), anchor->operand_end());
   for (Operation *op : body)
     for (Value operand : op->getOperands())
-      if (!inside.contains(operand.getDefiningOp()))
+      if (!inside.contains(operand.getDefiningOp()) &&
+          !inputs.contains(operand))
         (isSplatConstant(operand) ? constants : inputs).insert(operand);
   SmallVector<Value> outputs;
   for (Operation *op : body)
@@ -183,12 +192,6 @@ void GroupFormer::formGroup(ArrayRef<Operation *> body,
   IRMapping mapping;
   for (Value input : inputs)
     mapping.map(input, region->addArgument(input.getType(), input.getLoc()));
-  // A contraction or pool opens its group: all it reads comes from outside.
-  Operation *anchor = kind == GroupKind::Library ||
-                              kind == GroupKind::Contraction ||
-                              kind == GroupKind::Window
-                          ? *llvm::find_if(body, isAnchor)
-                          : nullptr;
   if (anchor)
     builder.clone(*anchor, mapping);
   for (Value constant : constants)

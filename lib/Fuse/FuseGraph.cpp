@@ -86,6 +86,8 @@ FuseGraph::FuseGraph(Block &block) {
       continue;
     }
     OpFamily family = getOpFamily(&op);
+    ungroupedWork |= family != OpFamily::Source && family != OpFamily::View &&
+                     family != OpFamily::Outside;
     auto it = readers.find(&op);
     Readers own = it == readers.end() ? Readers() : std::move(it->second);
     if (family == OpFamily::Source)
@@ -126,12 +128,6 @@ FuseGraph::FuseGraph(Block &block) {
     for (unsigned consumer : node.consumers)
       nodes[consumer].producers.push_back(id);
   }
-}
-
-bool FuseGraph::hasUngroupedWork() const {
-  return llvm::any_of(nodes, [](const FuseNode &node) {
-    return node.family != OpFamily::Outside && node.family != OpFamily::View;
-  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -42,11 +42,13 @@ public:
   const FuseNode &operator[](unsigned node) const { return nodes[node]; }
   unsigned size() const { return nodes.size(); }
 
-  /// Whether some op still has to be put into a group.
-  bool hasUngroupedWork() const;
+  /// Whether some op of the block does work and is in no group yet, be it one
+  /// that nothing reads.
+  bool hasUngroupedWork() const { return ungroupedWork; }
 
 private:
   llvm::SmallVector<FuseNode, 0> nodes;
+  bool ungroupedWork = false;
 };
 
 /// A partition of the nodes into groups, and an order of the groups in which

@@ -269,7 +269,7 @@ struct VerifyFusionCertificate
     auto other = SymbolTable::lookupNearestSymbolFrom<FunctionOpInterface>(
         function, StringAttr::get(&getContext(), against));
     if (!other || other.isExternal()) {
-      function.emitError("there is no function @")
+      function->emitError("there is no function @")
           << against << " with a body to compare with";
       return signalPassFailure();
     }

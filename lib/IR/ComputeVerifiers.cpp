@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "ShapeInference.h"
 
+#include "fusion/IR/TensorData.h"
+
 using namespace mlir;
 using namespace fusion;
 
@@ -13,11 +15,38 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+/// Checks that `axis` names one of `rank` dimensions.
+static LogicalResult verifyAxis(Operation *op, int64_t axis, int64_t rank) {
+  if (axis < 0 || axis >= rank)
+    return op->emitOpError("axis ") << axis << " is outside the rank " << rank;
+  return success();
+}
+
+LogicalResult fusion::detail::verifyOneShape(Operation *op) {
+  auto shape = typeOf(op->getResult(0)).getShape();
+  for (Value operand : op->getOperands())
+    if (typeOf(operand).getShape() != shape)
+      return op->emitOpError("operands and result must have one shape, but ")
+             << operand.getType() << " and " << op->getResult(0).getType() << " differ";
+  return success();
+}
+
+LogicalResult RngUniformOp::verify() {
+  if (!typeOf(getResult()).hasStaticShape())
+    return emitOpError("must have a static result: a batch's random numbers would "
+                       "depend on its size");
+  return success();
+}
+
 LogicalResult ConstantOp::verify() {
   auto type = dyn_cast<RankedTensorType>(getValue().getType());
   if (!type || !type.hasStaticShape())
     return emitOpError("must have a static shape; broadcast a constant to get a "
                        "batch dimension");
+  // The bytes of a resource come from elsewhere in the file, or from nowhere.
+  if (isa<DenseResourceElementsAttr>(getValue()) && !TensorData::get(getValue()))
+    return emitOpError("names a resource that is missing or has another size than ")
+           << type;
   return success();
 }
 
@@ -29,7 +58,7 @@ LogicalResult BroadcastOp::verify() {
   if (int64_t(dims.size()) != input.getRank())
     return emitOpError("'dims' must have one entry for each of the ")
            << input.getRank() << " operand dimensions, but has " << dims.size();
-  if (getBatchScale() < 1)
+  if (int64_t(getBatchScale()) < 1)
     return emitOpError("'batch_scale' must be at least 1");
   for (auto [i, dim] : llvm::enumerate(dims)) {
     if (dim < 0 || dim >= result.getRank() || (i > 0 && dims[i - 1] >= dim))
@@ -122,19 +151,17 @@ LogicalResult UpdateSliceOp::verify() {
 }
 
 LogicalResult IotaOp::verify() {
-  if (getAxis() < 0 || getAxis() >= typeOf(getResult()).getRank())
-    return emitOpError("axis ") << getAxis() << " is outside the rank "
-                                << typeOf(getResult()).getRank();
-  if (getBatchScale() < 1)
+  if (failed(verifyAxis(*this, getAxis(), typeOf(getResult()).getRank())))
+    return failure();
+  if (int64_t(getBatchScale()) < 1)
     return emitOpError("'batch_scale' must be at least 1");
   return success();
 }
 
 LogicalResult BatchNormOp::verify() {
   auto input = typeOf(getInput()), scale = typeOf(getScale());
-  if (getAxis() < 0 || getAxis() >= input.getRank())
-    return emitOpError("axis ") << getAxis() << " is outside the rank "
-                                << input.getRank();
+  if (failed(verifyAxis(*this, getAxis(), input.getRank())))
+    return failure();
   int64_t channels = input.getDimSize(getAxis());
   if (ShapedType::isDynamic(channels))
     return emitOpError("the axis must be static");
@@ -146,9 +173,7 @@ LogicalResult BatchNormOp::verify() {
     if (type != scale)
       return emitOpError("scale, bias, mean and variance must share one type");
   }
-  if (scale.getElementTypeBitWidth() < input.getElementTypeBitWidth() ||
-      (scale.getElementType() != input.getElementType() &&
-       scale.getElementTypeBitWidth() == input.getElementTypeBitWidth()))
+  if (!shape::isSameOrWider(scale.getElementType(), input.getElementType()))
     return emitOpError("the parameters' element type must be the input's or a "
                        "wider one");
   if (!(getEpsilon().convertToDouble() >= 0))
@@ -160,9 +185,8 @@ template <typename OpT>
 static LogicalResult verifyRowNorm(OpT op) {
   auto input = typeOf(op.getInput());
   int64_t axis = op.getAxis();
-  if (axis < 0 || axis >= input.getRank())
-    return op.emitOpError("axis ")
-           << axis << " is outside the rank " << input.getRank();
+  if (failed(verifyAxis(op, axis, input.getRank())))
+    return failure();
   auto row = input.getShape().drop_front(axis);
   if (llvm::is_contained(row, ShapedType::kDynamic))
     return op.emitOpError("the normalized dimensions must be static");
@@ -181,11 +205,7 @@ LogicalResult RmsNormOp::verify() { return verifyRowNorm(*this); }
 
 template <typename OpT>
 static LogicalResult verifySoftmax(OpT op) {
-  int64_t rank = typeOf(op.getInput()).getRank();
-  if (int64_t(op.getAxis()) < 0 || int64_t(op.getAxis()) >= rank)
-    return op.emitOpError("axis ")
-           << int64_t(op.getAxis()) << " is outside the rank " << rank;
-  return success();
+  return verifyAxis(op, op.getAxis(), typeOf(op.getInput()).getRank());
 }
 
 LogicalResult SoftmaxOp::verify() { return verifySoftmax(*this); }

@@ -25,10 +25,14 @@ static Value computeWide(Operation *op, BodyBuilder &b, Value x, Body body) {
   return b.op<arith::TruncFOp>(x.getType(), body(wide));
 }
 
+/// 1 / (1 + e) or e / (1 + e) with e = exp(-|x|) <= 1: exact in both tails.
 static Value sigmoid(BodyBuilder &b, Value x) {
   Value one = b.number(x, 1.0);
-  Value exponential = b.op<math::ExpOp>(b.op<arith::NegFOp>(x));
-  return b.op<arith::DivFOp>(one, b.op<arith::AddFOp>(one, exponential));
+  Value negated = b.op<arith::NegFOp>(b.op<math::AbsFOp>(x));
+  Value e = b.op<math::ExpOp>(negated);
+  Value isNegative = b.compare(arith::CmpFPredicate::OLT, x, b.number(x, 0.0));
+  Value numerator = b.select(isNegative, e, one);
+  return b.op<arith::DivFOp>(numerator, b.op<arith::AddFOp>(one, e));
 }
 
 /// maximum(x, 0) + log1p(exp(-|x|)): exact in both tails, no overflow.

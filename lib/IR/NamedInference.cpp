@@ -171,6 +171,35 @@ LogicalResult ConvTransposeOp::inferReturnTypes(
   return infer(loc, input.getElementType(), sizes, results);
 }
 
+/// Checks that each of `count` windows along spatial dimension `dim` holds an
+/// element of the input of size `in`. The parameters passed `shape::slide`: the
+/// reach of a window and the position of the last one don't overflow.
+static LogicalResult checkWindows(std::optional<Location> loc, int64_t dim, int64_t in, int64_t count,
+                                  int64_t window, int64_t stride, int64_t low, int64_t dilation) {
+  auto holdsElement = [&](int64_t o) {
+    int64_t begin = o * stride - low;
+    int64_t skip = begin < 0 ? -begin / dilation + (-begin % dilation != 0) : 0;
+    return skip < window && begin + skip * dilation < in;
+  };
+  auto fail = [&]() -> LogicalResult {
+    return error(loc, "a window along spatial dimension " + Twine(dim) + " holds no element of the input");
+  };
+  // Only the first window can lie before the input, only the last one behind.
+  if (!holdsElement(0) || !holdsElement(count - 1))
+    return fail();
+  // A dilated window that begins in the padding can step over a small input.
+  if (dilation <= in)
+    return success();
+  constexpr int64_t kMaxChecked = 1 << 16;
+  int64_t inPadding = std::min(count, low / stride + 1);
+  if (inPadding > kMaxChecked)
+    return error(loc, "with a dilation above the input's size, more than 65536 windows begin in the padding");
+  for (int64_t o = 1; o < inPadding; ++o)
+    if (!holdsElement(o))
+      return fail();
+  return success();
+}
+
 template <typename AdaptorT>
 static LogicalResult inferPool(std::optional<Location> loc, AdaptorT adaptor,
                                SmallVectorImpl<Type> &results) {
@@ -197,27 +226,8 @@ static LogicalResult inferPool(std::optional<Location> loc, AdaptorT adaptor,
                                            adaptor.getPadHigh()[i], dilation);
     if (failed(size))
       return failure();
-    // The first window that may miss the input is the first one, at -low; the
-    // last one starts at (size - 1) * stride - low. Windows between them overlap
-    // the input whenever it has at least one element per dilation step.
-    for (int64_t o : {int64_t(0), *size - 1}) {
-      int64_t begin = o * stride - low;
-      int64_t skip = begin < 0 ? (-begin + dilation - 1) / dilation : 0;
-      if (skip >= window || begin + skip * dilation >= in)
-        return error(loc, "a window along spatial dimension " + Twine(i) +
-                              " holds no element of the input");
-    }
-    // With dilation, a window in between can also step over a small input.
-    if (dilation > in)
-      for (int64_t o = 1; o + 1 < *size; ++o) {
-        int64_t begin = o * stride - low;
-        int64_t skip = begin < 0 ? (-begin + dilation - 1) / dilation : 0;
-        if (begin >= in)
-          break;
-        if (skip >= window || begin + skip * dilation >= in)
-          return error(loc, "a window along spatial dimension " + Twine(i) +
-                                " holds no element of the input");
-      }
+    if (failed(checkWindows(loc, i, in, *size, window, stride, low, dilation)))
+      return failure();
     sizes[first + i] = *size;
   }
   return infer(loc, input.getElementType(), sizes, results);
@@ -245,10 +255,15 @@ LogicalResult BatchNormTrainingOp::inferReturnTypes(
   if (axis < 0 || axis >= input.getRank())
     return error(loc, "axis " + Twine(axis) + " is outside the rank " +
                           Twine(input.getRank()));
-  if (scale.getRank() != 1 || input.isDynamicDim(axis) ||
-      scale.getDimSize(0) != input.getDimSize(axis) ||
-      adaptor.getBias().getType() != scale)
-    return error(loc, "scale and bias must have the size of the axis");
+  int64_t channels = input.getDimSize(axis);
+  if (ShapedType::isDynamic(channels))
+    return error(loc, "the axis must be static");
+  if (scale.getRank() != 1 || scale.getDimSize(0) != channels)
+    return error(loc, "scale and bias must have the shape [" + Twine(channels) + "]");
+  if (adaptor.getBias().getType() != scale)
+    return error(loc, "scale and bias must share one type");
+  if (!shape::isSameOrWider(scale.getElementType(), input.getElementType()))
+    return error(loc, "the parameters' element type must be the input's or a wider one");
   if (!(adaptor.getEpsilon().convertToDouble() >= 0))
     return error(loc, "epsilon must not be negative");
   results.append({input, scale, scale});

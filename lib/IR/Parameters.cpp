@@ -346,13 +346,13 @@ std::optional<TensorData> ConstantReader::read(Value value,
   if (auto constant = value.getDefiningOp<ConstantOp>()) {
     if (std::optional<TensorData> data = TensorData::get(constant.getValue()))
       return data;
-    return refuse("is a resource that is missing or has the wrong size");
+    return refuse("a resource that is missing or has the wrong size");
   }
   ParameterOp parameter = getParameter(value);
   if (!parameter)
-    return refuse("is computed at run time");
+    return refuse("computed at run time");
   if (parameter.getKind() != ParameterKind::Const)
-    return refuse("is state parameter @" + parameter.getSymName().str() +
+    return refuse("state parameter @" + parameter.getSymName().str() +
                   ", which the program updates");
   llvm::Expected<TensorData> data = reader.read(parameter);
   if (!data)

@@ -128,13 +128,31 @@ LogicalResult ContentOp::verify() {
   if (getParameter().has_value() == getValue().has_value())
     return emitOpError("needs exactly one of a parameter and a value");
   auto type = dyn_cast<RankedTensorType>(getType());
-  if (!type || !type.hasStaticShape())
-    return emitOpError("needs a static ranked tensor type");
+  if (!type || !type.hasStaticShape() || !hasSupportedElement(type) || !hasSupportedSize(type))
+    return emitOpError("needs a static ranked tensor type of the dialect's elements");
   int64_t width = type.getElementType().isInteger(1)
                       ? 1
                       : type.getElementTypeBitWidth() / 8;
   if (type.getNumElements() * width != getRange().getSize())
     return emitOpError("the range has another size than the tensor");
+  return success();
+}
+
+LogicalResult PortOp::verify() {
+  if (getDirection() != SegmentKind::Input && getDirection() != SegmentKind::Output)
+    return emitOpError("the direction must be input or output");
+  auto type = dyn_cast<RankedTensorType>(getType());
+  if (!type || !hasSupportedElement(type) || !hasSupportedSize(type))
+    return emitOpError("needs a ranked tensor type of the dialect's elements");
+  if (!getShape() && !type.hasStaticShape())
+    return emitOpError("needs 'shape' for its batch dimension");
+  if (std::optional<ArrayAttr> shape = getShape())
+    if (int64_t(shape->size()) != type.getRank() ||
+        !llvm::all_of(*shape, [](Attribute extent) { return isa<ExtentAttr>(extent); }))
+      return emitOpError("'shape' must have one extent for each of the ")
+             << type.getRank() << " dimensions";
+  if (getDonatedTo() && (getDirection() != SegmentKind::Input || int64_t(*getDonatedTo()) < 0))
+    return emitOpError("only an input is donated, to the index of an output");
   return success();
 }
 

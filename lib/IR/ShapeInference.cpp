@@ -47,6 +47,8 @@ FailureOr<int64_t> slide(std::optional<Location> loc, int64_t in,
                          int64_t high, int64_t dilation) {
   if (ShapedType::isDynamic(in) || ShapedType::isDynamic(window))
     return error(loc, "spatial dimensions must be static");
+  if (window < 1)
+    return error(loc, "an empty window does not fit the input");
   std::optional<int64_t> reach = multiply(dilation, window - 1);
   std::optional<int64_t> padded = add(in, low);
   if (padded)
@@ -54,7 +56,7 @@ FailureOr<int64_t> slide(std::optional<Location> loc, int64_t in,
   if (!reach || !padded)
     return error(loc, "window sizes overflow");
   int64_t room = *padded - *reach - 1;
-  if (window < 1 || room < 0)
+  if (room < 0)
     return error(loc, "the window (reach " + Twine(*reach + 1) +
                           ") does not fit the padded input of size " +
                           Twine(*padded));
@@ -93,3 +95,14 @@ FailureOr<RankedTensorType> withShape(std::optional<Location> loc,
 }
 
 } // namespace fusion::shape
+
+bool fusion::hasSupportedElement(ShapedType type) {
+  Type element = type.getElementType();
+  return element.isF64() || element.isF32() || element.isF16() || element.isBF16() || element.isSignlessInteger(1) ||
+         element.isSignlessInteger(8) || element.isSignlessInteger(32) || element.isSignlessInteger(64);
+}
+
+bool fusion::hasSupportedSize(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && succeeded(shape::withShape(std::nullopt, tensor.getElementType(), tensor.getShape()));
+}

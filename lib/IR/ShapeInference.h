@@ -46,6 +46,11 @@ mlir::FailureOr<mlir::RankedTensorType>
 withShape(std::optional<mlir::Location> loc, mlir::Type elementType,
           llvm::ArrayRef<int64_t> shape);
 
+/// Whether the float type `wide` is `narrow` or has more bits.
+inline bool isSameOrWider(mlir::Type wide, mlir::Type narrow) {
+  return wide == narrow || wide.getIntOrFloatBitWidth() > narrow.getIntOrFloatBitWidth();
+}
+
 /// Whether the unit attribute `name` is set. The parser infers types before it
 /// moves the attribute dictionary into the properties: both places count.
 template <typename AdaptorT>

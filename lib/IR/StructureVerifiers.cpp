@@ -19,8 +19,8 @@ LogicalResult ParameterOp::verify() {
   if (getFile().has_value() == getValue().has_value())
     return emitOpError("needs exactly one of a file and a value");
   auto type = dyn_cast<RankedTensorType>(getType());
-  if (!type || !type.hasStaticShape())
-    return emitOpError("needs a static ranked tensor type");
+  if (!type || !type.hasStaticShape() || !hasSupportedElement(type) || !hasSupportedSize(type))
+    return emitOpError("needs a static ranked tensor type of the dialect's elements");
   if (std::optional<ElementsAttr> value = getValue())
     if (value->getType() != type)
       return emitOpError("the value's type differs from the parameter's");
@@ -168,7 +168,7 @@ void AsyncOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult AsyncOp::verify() {
-  if (getStream() < 0)
+  if (int64_t(getStream()) < 0)
     return emitOpError("the stream must not be negative");
   auto yield = dyn_cast<YieldOp>(getBody().front().getTerminator());
   if (!yield ||

@@ -47,6 +47,15 @@ TensorData::TensorData(RankedTensorType type, ArrayRef<char> bytes,
 
 TensorData TensorData::own(RankedTensorType type, std::vector<char> bytes,
                            bool isSplat) {
+  // Equal elements are a splat, as an attribute of them would be.
+  size_t size = ::getElementBytes(type.getElementType());
+  if (!isSplat && !bytes.empty() &&
+      std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) ==
+          0) {
+    bytes.resize(size);
+    bytes.shrink_to_fit();
+    isSplat = true;
+  }
   auto storage = std::make_shared<std::vector<char>>(std::move(bytes));
   ArrayRef<char> view(storage->data(), storage->size());
   return TensorData(type, view, isSplat, std::move(storage));

@@ -96,7 +96,7 @@ static Error setFp(CommandLine &, StringRef value) {
 }
 
 #define SET(field, expression)                                                                     \
-  [](CommandLine &line, StringRef value) {                                                         \
+  [](CommandLine &line, StringRef value) -> Error {                                                       \
     (void)value;                                                                                   \
     line.field = expression;                                                                       \
     return Error::success();                                                                       \
@@ -120,7 +120,7 @@ static const OptionSpec kOptions[] = {
     {"dump-dir", "folder", "write the IR after each phase there", false,
      SET(compile.dumpDirectory, value.str())},
     {"plugin", "path", "load a pass plugin (repeatable)", false,
-     [](CommandLine &line, StringRef value) {
+     [](CommandLine &line, StringRef value) -> Error {
        line.plugins.push_back(value.str());
        return Error::success();
      }},

@@ -40,6 +40,7 @@ void fusion::registerPasses() {
   registerFusePasses();
   registerFusePipeline();
   registerCodegenPasses();
+  registerCodegenPipelines();
   registerSchedulePasses();
   registerPipelines();
 }

@@ -68,8 +68,7 @@ private:
   LogicalResult bindConstant(Value value, StringRef key);
   std::optional<unsigned> findInPlace(GroupOp group, unsigned output);
   RangeAttr rangeOf(Value value);
-  ArrayAttr accesses(GroupOp group, ArrayRef<int64_t> operands,
-                     unsigned firstOutput);
+  ArrayAttr accesses(GroupOp group, ArrayRef<int64_t> operands, bool ofKernel);
   PortOp emitPort(SegmentKind kind, StringRef name, StringRef segment, Value value);
   ExtentAttr extentAttr(Extent extent) {
     return ExtentAttr::get(builder.getContext(), extent.scale, extent.base);
@@ -86,7 +85,7 @@ private:
   DenseMap<Value, int64_t> valueStorage;
   SmallVector<Lifetime> buffers;
   llvm::StringMap<int64_t> constants;
-  SmallVector<std::pair<int64_t, Operation *>> contents; ///< storage, its op
+  SmallVector<Operation *> contents; ///< of the const segment, in order
   int64_t constBytes = 0;
   SmallVector<int64_t> outputStorage; ///< of each result
   SmallVector<std::pair<Value, unsigned>> copies;
@@ -169,7 +168,7 @@ LogicalResult Planner::bindConstant(Value value, StringRef key) {
     storage.size = *bytes;
     constBytes = llvm::alignTo(constBytes + *bytes, kArenaAlignment);
     it->second = add(storage);
-    contents.push_back({it->second, value.getDefiningOp()});
+    contents.push_back(value.getDefiningOp());
   }
   valueStorage[value] = it->second;
   return success();
@@ -294,21 +293,30 @@ RangeAttr Planner::rangeOf(Value value) {
   int64_t offset = storage.buffer >= 0 ? buffers[storage.buffer].offset : storage.offset;
   return RangeAttr::get(builder.getContext(),
                         FlatSymbolRefAttr::get(builder.getContext(), storage.segment),
-                        offset, storage.size);
+                        offset, storage.size, storage.buffer + 1);
 }
 
 /// The accesses of a command whose operand i is `operands[i]`, an index into the
-/// group's inputs followed by its outputs, which start at `firstOutput`.
+/// group's inputs followed by its outputs. A kernel that computes in place says so;
+/// a library call reads its inputs and writes its last operand, whatever they share.
 ArrayAttr Planner::accesses(GroupOp group, ArrayRef<int64_t> operands,
-                            unsigned firstOutput) {
+                            bool ofKernel) {
+  unsigned firstOutput = group.getInputs().size();
   SmallVector<Attribute> list;
   for (int64_t index : operands) {
     bool output = index >= int64_t(firstOutput);
     Value value = output ? Value(group.getOutputs()[index - firstOutput])
                          : Value(group.getInputs()[index]);
-    list.push_back(AccessAttr::get(
-        builder.getContext(), output ? AccessKind::Write : AccessKind::Read,
-        rangeOf(value)));
+    // In place: the same bytes under an input and an output.
+    auto shares = [&](Value other) { return storageOf(other) == storageOf(value); };
+    bool inPlace = ofKernel && (output ? llvm::any_of(group.getInputs(), shares)
+                                       : llvm::any_of(group.getOutputs(), shares));
+    list.push_back(AccessAttr::get(builder.getContext(),
+                                   inPlace  ? AccessKind::ReadWrite
+                                   : output ? AccessKind::Write
+                                            : AccessKind::Read,
+                                   rangeOf(value),
+                                   ofKernel ? getElementTypeOrSelf(value) : Type()));
   }
   return builder.getArrayAttr(list);
 }
@@ -332,7 +340,7 @@ LogicalResult Planner::emitCommand(GroupOp group) {
   if (!call) {
     LaunchOp::create(builder, group.getLoc(), group.getKernelAttr(),
                      builder.getI64IntegerAttr(0), units, grain,
-                     accesses(group, all, firstOutput));
+                     accesses(group, all, /*ofKernel=*/true));
     return success();
   }
   auto op = call.getAs<StringAttr>("op");
@@ -347,15 +355,16 @@ LogicalResult Planner::emitCommand(GroupOp group) {
     int64_t target = operands.asArrayRef().back();
     // The tail reads and writes what the call wrote, in place.
     for (auto [index, access] : llvm::zip_equal(
-             list, accesses(group, list, firstOutput).getAsRange<AccessAttr>()))
+             list, accesses(group, list, /*ofKernel=*/true).getAsRange<AccessAttr>()))
       entries.push_back(index == target ? AccessAttr::get(builder.getContext(),
                                                           AccessKind::ReadWrite,
-                                                          access.getRange())
+                                                          access.getRange(),
+                                                          access.getElementType())
                                         : access);
     tailOperands = builder.getArrayAttr(entries);
   }
   CallOp::create(builder, group.getLoc(), op, builder.getI64IntegerAttr(0),
-                 accesses(group, operands, firstOutput), call,
+                 accesses(group, operands, /*ofKernel=*/false), call,
                  group.getKernelAttr(), units, grain, tailOperands);
   return success();
 }
@@ -370,7 +379,7 @@ LogicalResult Planner::emitCopies() {
     auto target = RangeAttr::get(
         builder.getContext(),
         FlatSymbolRefAttr::get(builder.getContext(), llvm::formatv("out{0}", output).str()),
-        0, source.getSize());
+        0, source.getSize(), 0);
     CopyOp::create(builder, value.getLoc(), builder.getI64IntegerAttr(0), source, target,
                    extentAttr({count->scale * width, count->base * width}));
   }
@@ -436,14 +445,11 @@ FailureOr<ProgramOp> Planner::plan() {
       return failure();
     segment(llvm::formatv("out{0}", i).str(), SegmentKind::Output, *bytes);
   }
-  if (constBytes > 0)
+  if (!contents.empty())
     segment("weights", SegmentKind::Const, constBytes);
   if (!buffers.empty())
     segment("arena", SegmentKind::Private, arenaBytes);
-  for (auto [index, op] : contents) {
-    const Storage &storage = storages[index];
-    if (storage.size == 0 && constBytes == 0)
-      continue;
+  for (Operation *op : contents) {
     auto get = dyn_cast<GetParameterOp>(op);
     ContentOp::create(builder, op->getLoc(), rangeOf(op->getResult(0)),
                       get ? get.getParameterAttr() : FlatSymbolRefAttr(),

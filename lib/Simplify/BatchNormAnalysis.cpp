@@ -8,6 +8,7 @@
 
 #include "fusion/IR/BatchExtent.h"
 
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -30,6 +31,13 @@ void BatchNormFold::print(raw_ostream &os) const {
   }
   os << (clone ? "folded into a copy of " : "folded into ")
      << producer->getName() << ", " << adds.size() << " bias adds\n";
+}
+
+/// A number as short as it goes, for messages.
+static std::string toText(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%g", value);
+  return text;
 }
 
 static StringRef getOpNoun(Operation *op) {
@@ -88,7 +96,7 @@ readPerChannel(Value value, int64_t axis, int64_t channels,
     return SmallVector<double>(channels, data->getFloat(0));
   int64_t count = data->getNumElements();
   if (count == 0 || count > kMaxBiasElements)
-    return refuse("is empty or too large to search");
+    return refuse("empty, or too large to search");
 
   // Elements between two steps along the axis, or no axis at all.
   int64_t extent = 1, inner = 1;
@@ -227,18 +235,22 @@ bool Analyzer::findProducer() {
   while (auto add = value.getDefiningOp<AddOp>()) {
     std::string reason;
     auto take = [&](Value constant, Value rest) {
-      auto bias = readPerChannel(constant, axis, channels, reader, &reason);
-      if (!bias)
+      std::string why;
+      auto bias = readPerChannel(constant, axis, channels, reader, &why);
+      if (!bias) {
+        // That the other operand is not constant says nothing.
+        if (reason.empty() || reason == "computed at run time")
+          reason = why;
         return false;
+      }
       for (auto [sum, term] : llvm::zip(addedBias, *bias))
         sum += term;
       value = rest;
       return true;
     };
     if (!take(add.getRhs(), add.getLhs()) && !take(add.getLhs(), add.getRhs()))
-      return refuse(
-          "the add before it does not add a constant bias: an operand " +
-          reason);
+      return refuse("the add before it does not add a constant bias: " +
+                    reason);
     fold.adds.insert(fold.adds.begin(), add);
   }
   Operation *op = value.getDefiningOp();
@@ -292,10 +304,11 @@ bool Analyzer::readStatistics() {
   auto read = [&](Value value, StringRef name, SmallVector<double> &into) {
     auto values = readPerChannel(value, /*axis=*/0, channels, reader, &reason);
     if (!values)
-      return refuse(llvm::formatv("its {0} {1}", name, reason));
+      return refuse(llvm::formatv("its {0}: {1}", name, reason));
     for (auto [i, element] : llvm::enumerate(*values))
       if (!std::isfinite(element))
-        return refuse(llvm::formatv("{0}[{1}] is {2}", name, i, element));
+        return refuse(
+            llvm::formatv("{0}[{1}] is {2}", name, i, toText(element)));
     into = std::move(*values);
     return true;
   };
@@ -311,7 +324,7 @@ bool Analyzer::readStatistics() {
     auto values =
         readPerChannel(view.bias, /*axis=*/0, channels, reader, &reason);
     if (!values)
-      return refuse(llvm::formatv("the {0}'s bias {1}",
+      return refuse(llvm::formatv("the {0}'s bias: {1}",
                                   getOpNoun(fold.producer), reason));
     bias = std::move(*values);
   }
@@ -320,12 +333,12 @@ bool Analyzer::readStatistics() {
     double spread = variance[c] + epsilon;
     if (!(spread > 0.0))
       return refuse(llvm::formatv(
-          "variance[{0}] + epsilon is {1}, not above zero", c, spread));
+          "variance[{0}] + epsilon is {1}, not above zero", c, toText(spread)));
     scale.push_back(gamma[c] / std::sqrt(spread));
     shift.push_back((bias[c] + addedBias[c] - mean[c]) * scale[c] + beta[c]);
     if (!std::isfinite(scale[c]) || !std::isfinite(shift[c]))
       return refuse(llvm::formatv("channel {0} scales by {1} and shifts by {2}",
-                                  c, scale[c], shift[c]));
+                                  c, toText(scale[c]), toText(shift[c])));
   }
   return true;
 }
@@ -335,7 +348,7 @@ bool Analyzer::foldWeights() {
   std::string reason;
   std::optional<TensorData> old = readConstant(view.weights, reader, &reason);
   if (!old)
-    return refuse(llvm::formatv("the {0}'s weights {1}",
+    return refuse(llvm::formatv("the {0}'s weights: {1}",
                                 getOpNoun(fold.producer), reason));
   Type type = old->getElementType();
   int64_t elementBytes = getElementBytes(type);
@@ -353,11 +366,11 @@ bool Analyzer::foldWeights() {
     double exact = weight * scale[c];
     double rounded = round(exact, bytes.data() + i * elementBytes);
     if (!std::isfinite(weight))
-      return refuse(llvm::formatv("weight {0} is {1}", i, weight));
+      return refuse(llvm::formatv("weight {0} is {1}", i, toText(weight)));
     if (!std::isfinite(rounded))
       return refuse(llvm::formatv("folded weight {0} is {1}, which overflows "
                                   "{2}",
-                                  i, exact, type));
+                                  i, toText(exact), type));
     lost[c] += std::abs(rounded - exact);
     kept[c] += std::abs(exact);
   }
@@ -367,7 +380,7 @@ bool Analyzer::foldWeights() {
       return refuse(
           llvm::formatv("folded weights of channel {0} underflow {1}: "
                         "relative rounding error {2}, limit {3}",
-                        c, type, lost[c] / kept[c], limit));
+                        c, type, toText(lost[c] / kept[c]), toText(limit)));
   fold.weights = TensorData::own(old->getType(), std::move(bytes),
                                  /*isSplat=*/false);
 
@@ -375,7 +388,7 @@ bool Analyzer::foldWeights() {
   for (int64_t c = 0; c < channels; ++c)
     if (!std::isfinite(round(shift[c], biasBytes.data() + c * elementBytes)))
       return refuse(llvm::formatv("folded bias {0} is {1}, which overflows {2}",
-                                  c, shift[c], type));
+                                  c, toText(shift[c]), type));
   fold.bias = TensorData::own(RankedTensorType::get({channels}, type),
                               std::move(biasBytes), /*isSplat=*/false);
   return true;

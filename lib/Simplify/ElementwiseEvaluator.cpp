@@ -353,8 +353,8 @@ static void runFloatBody(const FloatBody<T> &body, Type type,
 }
 
 TensorData fusion::detail::evaluateElementwise(Operation *op,
-                                       ArrayRef<TensorData> operands,
-                                       bool isSplat) {
+                                               ArrayRef<TensorData> operands,
+                                               bool isSplat) {
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   Type element = type.getElementType();
   int64_t size = getElementBytes(element);

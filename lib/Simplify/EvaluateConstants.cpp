@@ -82,6 +82,8 @@ private:
   llvm::DenseMap<StringAttr, int64_t> parameterReads;
   llvm::DenseMap<Value, Known> known;
   SmallVector<Value> evaluated;
+  /// Constants and parameters that were read.
+  SmallVector<Value> leaves;
   int64_t totalGrowth = 0;
   int64_t evaluatedCount = 0;
   int64_t roundedCount = 0;
@@ -109,6 +111,7 @@ Known *BlockEvaluator::lookup(Value value) {
   if (!data)
     return nullptr;
   entry.data = *data;
+  leaves.push_back(value);
   bool isOnlyReader = value.hasOneUse();
   if (auto get = value.getDefiningOp<GetParameterOp>())
     isOnlyReader &= parameterReads[get.getParameterAttr().getAttr()] == 1;
@@ -231,11 +234,15 @@ void BlockEvaluator::replace() {
     if (op->use_empty())
       op->erase();
   }
+  for (Value value : leaves)
+    if (value.use_empty())
+      value.getDefiningOp()->erase();
 }
 
 int64_t BlockEvaluator::run(Block &block) {
   known.clear();
   evaluated.clear();
+  leaves.clear();
   evaluatedCount = roundedCount = 0;
   for (Operation &op : block)
     visit(&op);

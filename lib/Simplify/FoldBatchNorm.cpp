@@ -53,7 +53,7 @@ public:
         data.getType(), /*file=*/StringAttr(), /*key=*/StringAttr(),
         /*sha256=*/StringAttr(), data.getAttr(name));
     added->remove();
-    symbols.insert(added, std::next(parameter->getIterator()));
+    symbols.insert(added, parameter->getIterator());
     reader.add(added);
     return GetParameterOp::create(
         builder, loc, data.getType(),
@@ -140,7 +140,7 @@ static void reportFold(const BatchNormFold &fold, Location loc) {
       << remark::add("folded into {0}{1}", fold.clone ? "a copy of " : "",
                      fold.producer->getName().getStringRef())
       << remark::metric("Channels", fold.bias.getNumElements())
-      << remark::metric("WeightBytes", fold.weights.getStoredBytes())
+      << remark::metric("WeightBytes", *getByteSize(fold.weights.getType()))
       << remark::metric("BiasAdds", int64_t(fold.adds.size()))
       << remark::metric("FlopsPerElement", fold.flopsPerElement);
 }

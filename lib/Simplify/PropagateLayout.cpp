@@ -1,10 +1,11 @@
 //===- PropagateLayout.cpp - Run convolutions channels-last ---------------===//
 //
-// Backward, once: which values end in a convolution or pool. Forward, once:
-// each such op is written channels-last, and so is each op on the way whose
-// operands come that way, if that moves no more bytes than staying; the others
-// get the model's order back through a transpose that is made on demand. A
-// value has at most one version in each order, so nothing is transposed twice.
+// Backward, once: what the users of each value will ask for. Forward, once:
+// each convolution and pool is written channels-last, and so is each op on the
+// way whose operands come that way, if that moves no more bytes than staying;
+// the others get the model's order back through a transpose that is made on
+// demand. A value has at most one version in each order, so nothing is
+// transposed twice.
 //
 //===----------------------------------------------------------------------===//
 #include "LayoutTransfer.h"
@@ -55,7 +56,7 @@ public:
   void report(Operation *function) const;
 
 private:
-  void findWanted();
+  void findDemands();
   std::optional<LayoutTransfer> getTransfer(Operation *op) const;
   bool isBetterLast(Operation *op, const LayoutTransfer &transfer) const;
   int64_t getLastCost(Value value) const;
@@ -75,15 +76,21 @@ private:
   Block &block;
   OpBuilder builder;
   bool exactRewritesOnly;
-  /// Values that a convolution or pool will read, directly or through ops that
-  /// work in either order.
-  llvm::DenseSet<Value> wanted;
+  /// Bytes that users will move: `first` if the value is made channels-last,
+  /// `last` if it is made in the model's order.
+  struct Demand {
+    int64_t first = 0;
+    int64_t last = 0;
+  };
+  llvm::DenseMap<Value, Demand> demands;
   /// Old value to its channels-last version.
   llvm::DenseMap<Value, Value> last;
   /// Old values that exist channels-last only, to their version in the
   /// model's order (null until someone needs it).
   llvm::DenseMap<Value, Value> first;
   SmallVector<Operation *> dead;
+  /// Ops whose channels-last version was made from their own operands.
+  llvm::SetVector<Operation *> sources;
   SmallVector<Operation *> transposes;
   int64_t windows = 0;
   int64_t reorderedSums = 0;
@@ -101,17 +108,46 @@ std::optional<LayoutTransfer> LayoutRewriter::getTransfer(Operation *op) const {
   return transfer;
 }
 
-void LayoutRewriter::findWanted() {
+/// Bytes of a value that differ between the orders.
+static int64_t getOrderedBytes(Value value) {
+  return isSameInBothOrders(value) ? 0 : getBytes(value);
+}
+
+/// Looks ahead, users before producers: what it will cost to have a value in
+/// the one order when its users are written in the order that suits them.
+void LayoutRewriter::findDemands() {
   for (Operation &op : llvm::reverse(block)) {
     bool isWindow = isChannelsFirst(&op);
-    if (!isWindow &&
-        !(op.getNumResults() == 1 && wanted.contains(op.getResult(0))))
-      continue;
     std::optional<LayoutTransfer> transfer = getTransfer(&op);
-    if (!transfer || !transfer->resultIsLast)
-      continue;
-    for (unsigned index : transfer->operands)
-      wanted.insert(op.getOperand(index));
+    Demand behind;
+    if (transfer && transfer->resultIsLast && !isWindow)
+      behind = demands.lookup(op.getResult(0));
+    llvm::SmallDenseSet<Value, 4> seen;
+    auto addDemand = [&](Value operand, bool isTransferred) {
+      auto type = dyn_cast<RankedTensorType>(operand.getType());
+      if (!type || type.getRank() < kMinLayoutRank ||
+          !seen.insert(operand).second)
+        return;
+      int64_t bytes = getOrderedBytes(operand);
+      Demand &demand = demands[operand];
+      // One transpose serves all users: no demand exceeds it.
+      auto add = [&](int64_t &sum, int64_t more) {
+        sum = std::min(bytes, sum + std::min(bytes, more));
+      };
+      if (isWindow && isTransferred)
+        add(demand.last, bytes);
+      else if (isTransferred)
+        add(demand.first, behind.first), add(demand.last, behind.last);
+      else if (!isa<TransposeOp>(op))
+        add(demand.first, bytes);
+    };
+    if (transfer)
+      for (unsigned index : transfer->operands)
+        addDemand(op.getOperand(index), /*isTransferred=*/true);
+    op.walk([&](Operation *reader) {
+      for (Value operand : reader->getOperands())
+        addDemand(operand, /*isTransferred=*/false);
+    });
   }
 }
 
@@ -146,7 +182,6 @@ int64_t LayoutRewriter::getFirstCost(Value value) const {
 bool LayoutRewriter::isBetterLast(Operation *op,
                                   const LayoutTransfer &transfer) const {
   Value result = op->getResult(0);
-  bool isWanted = wanted.contains(result);
   bool readsLast = false, mayReadLast = false;
   int64_t lastCost = 0, firstCost = 0;
   llvm::SmallDenseSet<Value, 4> seen;
@@ -159,11 +194,15 @@ bool LayoutRewriter::isBetterLast(Operation *op,
     lastCost += getLastCost(operand);
     firstCost += getFirstCost(operand);
   }
-  if (transfer.resultIsLast && !isSameInBothOrders(result))
-    (isWanted ? firstCost : lastCost) += getBytes(result);
-  if (readsLast)
-    return lastCost <= firstCost;
-  return isWanted && mayReadLast && lastCost < firstCost;
+  if (transfer.resultIsLast) {
+    Demand demand = demands.lookup(result);
+    lastCost += demand.first;
+    firstCost += demand.last;
+  }
+  // An op that reads nothing channels-last stays as it is, if it is not
+  // cheaper.
+  return readsLast ? lastCost <= firstCost
+                   : mayReadLast && lastCost < firstCost;
 }
 
 //===----------------------------------------------------------------------===//
@@ -189,19 +228,25 @@ Value LayoutRewriter::makeLast(Value value) {
   Operation *op = value.getDefiningOp();
   if (auto source = dyn_cast_or_null<TransposeOp>(op))
     if (source.getPermutation() ==
-        ArrayRef<int64_t>(getToFirst(source.getType().getRank())))
+        ArrayRef<int64_t>(getToFirst(source.getType().getRank()))) {
+      sources.insert(op);
       return source.getInput();
+    }
   if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op))
-    if (auto dims = getLastBroadcastDims(broadcast, /*operandIsLast=*/false))
+    if (auto dims = getLastBroadcastDims(broadcast, /*operandIsLast=*/false)) {
+      sources.insert(op);
       return BroadcastOp::create(
           builder, op->getLoc(), permute(typeOf(value), toLast),
           broadcast.getInput(), builder.getDenseI64ArrayAttr(*dims),
           broadcast.getBatchScaleAttr());
-  if (auto iota = dyn_cast_or_null<IotaOp>(op))
+    }
+  if (auto iota = dyn_cast_or_null<IotaOp>(op)) {
+    sources.insert(op);
     return IotaOp::create(builder, op->getLoc(), permute(typeOf(value), toLast),
                           builder.getI64IntegerAttr(getLastDim(
                               iota.getAxis(), typeOf(value).getRank())),
                           iota.getBatchScaleAttr());
+  }
   return transpose(value, toLast);
 }
 
@@ -302,7 +347,7 @@ void LayoutRewriter::visit(Operation *op) {
 }
 
 int64_t LayoutRewriter::run() {
-  findWanted();
+  findDemands();
   // The ops of the model; what is built on the way is not visited.
   SmallVector<Operation *> ops;
   for (Operation &op : block)
@@ -311,6 +356,9 @@ int64_t LayoutRewriter::run() {
     visit(op);
   for (Operation *op : llvm::reverse(dead))
     op->erase();
+  for (Operation *op : sources)
+    if (op->use_empty())
+      op->erase();
   return reorderedSums;
 }
 
@@ -323,10 +371,15 @@ void LayoutRewriter::report(Operation *function) const {
     ++count;
     bytes += getBytes(op->getResult(0));
     bool isInput = isa<BlockArgument>(op->getOperand(0));
+    Operation *reader = *op->user_begin();
+    for (Operation *user : op->getUsers())
+      if (user->getBlock() == &block &&
+          (reader->getBlock() != &block || user->isBeforeInBlock(reader)))
+        reader = user;
     remark::missed(op->getLoc(), getRemarkOpts(kRule))
         << remark::reason("a transpose stays {0} {1}",
                           isInput ? "between an argument and" : "before",
-                          op->user_begin()->getName().getStringRef())
+                          reader->getName().getStringRef())
         << remark::metric("Bytes", getBytes(op->getResult(0)));
   }
   remark::passed(function->getLoc(), getRemarkOpts(kRule))

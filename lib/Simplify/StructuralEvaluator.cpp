@@ -200,7 +200,8 @@ static TensorData move(IotaOp op, ArrayRef<TensorData>) {
   return out.take();
 }
 
-TensorData fusion::detail::evaluateMove(Operation *op, ArrayRef<TensorData> operands) {
+TensorData fusion::detail::evaluateMove(Operation *op,
+                                        ArrayRef<TensorData> operands) {
   return TypeSwitch<Operation *, TensorData>(op)
       .Case<BroadcastOp, TransposeOp, SliceOp, ReverseOp, ConcatOp, PadOp,
             GatherOp, IotaOp>([&](auto typed) { return move(typed, operands); })
@@ -340,7 +341,7 @@ static TensorData contract(MatmulOp op, ArrayRef<TensorData> operands) {
 }
 
 TensorData fusion::detail::evaluateContraction(Operation *op,
-                                       ArrayRef<TensorData> operands) {
+                                               ArrayRef<TensorData> operands) {
   return TypeSwitch<Operation *, TensorData>(op)
       .Case<ReduceOp, MatmulOp>(
           [&](auto typed) { return contract(typed, operands); })

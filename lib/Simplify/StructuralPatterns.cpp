@@ -106,16 +106,10 @@ struct MergeBroadcasts : OpRewritePattern<BroadcastOp> {
     auto inner = op.getInput().getDefiningOp<BroadcastOp>();
     if (!inner)
       return failure();
-    // A `?` that the inner one made: the outer must be able to say it alone.
-    if (typeOf(inner.getInput()).hasStaticShape() &&
-        !inner.getType().hasStaticShape() &&
-        inner.getBatchScale() != op.getBatchScale()) {
-      if (op.getType().getNumDynamicDims() != 1)
-        return failure();
-    }
     SmallVector<int64_t> dims;
     for (int64_t dim : inner.getDims())
       dims.push_back(op.getDims()[dim]);
+    // A `?` that either one makes has one scale in the merged op.
     bool innerGivesBatch = inner.getType().getNumDynamicDims() >
                            typeOf(inner.getInput()).getNumDynamicDims();
     bool outerGivesBatch =
@@ -482,8 +476,29 @@ struct MatmulOfTranspose : OpRewritePattern<MatmulOp> {
 
 } // namespace
 
+namespace {
+/// A value without elements needs no computing: it is the empty constant.
+struct EmptyValue final : RewritePattern {
+  explicit EmptyValue(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/10, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (op->getNumResults() != 1 || !isPure(op) || isa<ConstantOp>(op) ||
+        !isa_and_nonnull<FusionDialect>(op->getDialect()))
+      return failure();
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!type || !type.hasStaticShape() || type.getNumElements() != 0)
+      return failure();
+    rewriter.replaceOpWithNewOp<ConstantOp>(
+        op, DenseElementsAttr::get(type, ArrayRef<Attribute>{}));
+    return success();
+  }
+};
+} // namespace
+
 void fusion::populateStructuralPatterns(RewritePatternSet &patterns) {
-  patterns.add<TransposeToReshape, BroadcastToReshape, DropUnitDimsOfBroadcast,
+  patterns.add<EmptyValue, TransposeToReshape, BroadcastToReshape, DropUnitDimsOfBroadcast,
                MergeBroadcasts, TransposeOfBroadcast, SinkMoves, MergeSlices,
                SliceOfConcat, FlattenConcat, MergePads, GatherToSlice,
                ReduceOfUnitDims, MatmulOfTranspose>(patterns.getContext());

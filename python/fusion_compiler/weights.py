@@ -38,6 +38,17 @@ def _write_error(path: str, error: OSError) -> FusionError:
     return FusionError(f"{path}: can't be written: {error.strerror}; {hint}", RESOURCES if full else USAGE)
 
 
+def _read_umask() -> int:
+    """The process's umask, without changing it for a moment: other threads may
+    be making files, or processes that would inherit it."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0o077
+
+
+
 class AtomicFile:
     """A temporary file in the folder of `path`; `commit` gives it that name."""
 
@@ -60,9 +71,7 @@ class AtomicFile:
             write(self.file)
             self.file.flush()
             os.fsync(self.file.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            os.fchmod(self.file.fileno(), 0o666 & ~mask)
+            os.fchmod(self.file.fileno(), 0o666 & ~_read_umask())
             self.file.close()
         except OSError as error:
             self.discard()

@@ -249,9 +249,9 @@ TEST_P(ConvTest, EqualsNaiveLoops) {
   });
   std::vector<float> expected(sums.size());
   finish(sums, output, 1, extra.bias, extra.addend, expected);
-  EXPECT_EQ(runCall(call, input, weights, extra.bias, extra.addend,
-                    extra.where),
-            expected);
+  EXPECT_EQ(
+      runCall(call, input, weights, extra.bias, extra.addend, extra.where),
+      expected);
 }
 
 TEST_P(ConvTest, TransposedEqualsNaiveLoops) {
@@ -301,36 +301,107 @@ TEST_P(ConvTest, TransposedEqualsNaiveLoops) {
   });
   std::vector<float> expected(sums.size());
   finish(sums, output, 1, extra.bias, extra.addend, expected);
-  EXPECT_EQ(runCall(call, input, weights, extra.bias, extra.addend,
-                    extra.where),
-            expected);
+  EXPECT_EQ(
+      runCall(call, input, weights, extra.bias, extra.addend, extra.where),
+      expected);
 }
 
 const ConvCase convCases[] = {
-    {"pointwise", {2, 16, 5, 7}, {24, 16, 1, 1}, 1, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {"pointwise",
+     {2, 16, 5, 7},
+     {24, 16, 1, 1},
+     1,
+     {1, 1},
+     {1, 1},
+     {0, 0},
+     {0, 0}},
     {"window3", {1, 3, 9, 8}, {20, 3, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-    {"strided", {2, 8, 11, 10}, {16, 8, 3, 3}, 1, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
-    {"asymmetric", {1, 5, 8, 9}, {7, 5, 3, 2}, 1, {2, 1}, {1, 1}, {0, 1}, {2, 0}},
-    {"dilated", {1, 4, 12, 13}, {6, 4, 3, 3}, 1, {1, 2}, {2, 3}, {2, 1}, {1, 2}},
+    {"strided",
+     {2, 8, 11, 10},
+     {16, 8, 3, 3},
+     1,
+     {2, 2},
+     {1, 1},
+     {1, 1},
+     {1, 1}},
+    {"asymmetric",
+     {1, 5, 8, 9},
+     {7, 5, 3, 2},
+     1,
+     {2, 1},
+     {1, 1},
+     {0, 1},
+     {2, 0}},
+    {"dilated",
+     {1, 4, 12, 13},
+     {6, 4, 3, 3},
+     1,
+     {1, 2},
+     {2, 3},
+     {2, 1},
+     {1, 2}},
     {"grouped", {2, 6, 7, 7}, {9, 2, 3, 3}, 3, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-    {"depthwise", {2, 32, 8, 8}, {32, 1, 3, 3}, 32, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-    {"depthwise_odd", {1, 19, 9, 7}, {19, 1, 5, 5}, 19, {2, 1}, {1, 1}, {2, 2}, {2, 2}},
-    {"depth_multiplier", {1, 4, 6, 6}, {8, 1, 3, 3}, 4, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {"depthwise",
+     {2, 32, 8, 8},
+     {32, 1, 3, 3},
+     32,
+     {1, 1},
+     {1, 1},
+     {1, 1},
+     {1, 1}},
+    {"depthwise_odd",
+     {1, 19, 9, 7},
+     {19, 1, 5, 5},
+     19,
+     {2, 1},
+     {1, 1},
+     {2, 2},
+     {2, 2}},
+    {"depth_multiplier",
+     {1, 4, 6, 6},
+     {8, 1, 3, 3},
+     4,
+     {1, 1},
+     {1, 1},
+     {1, 1},
+     {1, 1}},
     {"one_dimension", {2, 6, 17}, {10, 6, 5}, 1, {2}, {1}, {2}, {1}},
-    {"three_dimensions", {1, 4, 5, 6, 7}, {8, 4, 3, 2, 3}, 1, {1, 2, 1}, {1, 1, 2}, {1, 0, 1}, {1, 1, 2}},
-    {"one_by_one_map", {3, 64, 1, 1}, {10, 64, 1, 1}, 1, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
-    {"one_channel", {1, 1, 6, 6}, {1, 1, 3, 3}, 1, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {"three_dimensions",
+     {1, 4, 5, 6, 7},
+     {8, 4, 3, 2, 3},
+     1,
+     {1, 2, 1},
+     {1, 1, 2},
+     {1, 0, 1},
+     {1, 1, 2}},
+    {"one_by_one_map",
+     {3, 64, 1, 1},
+     {10, 64, 1, 1},
+     1,
+     {1, 1},
+     {1, 1},
+     {0, 0},
+     {0, 0}},
+    {"one_channel",
+     {1, 1, 6, 6},
+     {1, 1, 3, 3},
+     1,
+     {1, 1},
+     {1, 1},
+     {0, 0},
+     {0, 0}},
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, ConvTest,
-    testing::Combine(testing::ValuesIn(convCases), testing::Bool(),
-                     testing::Range(0, 4)),
-    [](const auto &info) {
-      return std::string(std::get<0>(info.param).name) +
-             (std::get<1>(info.param) ? "_last_" : "_first_") +
-             extrasNames[std::get<2>(info.param)];
-    });
+INSTANTIATE_TEST_SUITE_P(Shapes, ConvTest,
+                         testing::Combine(testing::ValuesIn(convCases),
+                                          testing::Bool(),
+                                          testing::Range(0, 4)),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param).name) +
+                                  (std::get<1>(info.param) ? "_last_"
+                                                           : "_first_") +
+                                  extrasNames[std::get<2>(info.param)];
+                         });
 
 struct MatMulCase {
   const char *name;
@@ -369,8 +440,7 @@ TEST_P(MatMulTest, EqualsNaiveLoops) {
                      bool transpose) {
     Shape at(shape.size());
     for (size_t i = 2; i < shape.size(); ++i)
-      at[shape.size() - 1 - i] =
-          dim(shape, i) == 1 ? 0 : index[rank - 1 - i];
+      at[shape.size() - 1 - i] = dim(shape, i) == 1 ? 0 : index[rank - 1 - i];
     at[shape.size() - 2] = transpose ? column : row;
     at[shape.size() - 1] = transpose ? row : column;
     return double(data[size_t(flat(shape, at))]);
@@ -416,13 +486,13 @@ const MatMulCase matMulCases[] = {
     {"broadcast_both", {2, 1, 4, 6}, {1, 3, 6, 5}, false, false},
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, MatMulTest,
-    testing::Combine(testing::ValuesIn(matMulCases), testing::Range(0, 4)),
-    [](const auto &info) {
-      return std::string(std::get<0>(info.param).name) + "_" +
-             extrasNames[std::get<1>(info.param)];
-    });
+INSTANTIATE_TEST_SUITE_P(Shapes, MatMulTest,
+                         testing::Combine(testing::ValuesIn(matMulCases),
+                                          testing::Range(0, 4)),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param).name) +
+                                  "_" + extrasNames[std::get<1>(info.param)];
+                         });
 
 struct PoolCase {
   const char *name;
@@ -487,18 +557,117 @@ const PoolCase poolCases[] = {
     {"odd_channels", {1, 5, 7, 8}, {2, 3}, {1, 2}, {1, 0}, {0, 2}},
     {"global", {2, 7, 4, 4}, {4, 4}, {1, 1}, {0, 0}, {0, 0}},
     {"one_dimension", {2, 3, 11}, {4}, {3}, {2}, {1}},
-    {"three_dimensions", {1, 4, 5, 6, 7}, {2, 3, 2}, {1, 2, 2}, {1, 1, 0}, {0, 1, 1}},
+    {"three_dimensions",
+     {1, 4, 5, 6, 7},
+     {2, 3, 2},
+     {1, 2, 2},
+     {1, 1, 0},
+     {0, 1, 1}},
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, AvgPoolTest,
-    testing::Combine(testing::ValuesIn(poolCases), testing::Bool(),
-                     testing::Bool()),
-    [](const auto &info) {
-      return std::string(std::get<0>(info.param).name) +
-             (std::get<1>(info.param) ? "_last" : "_first") +
-             (std::get<2>(info.param) ? "_include" : "_exclude");
-    });
+INSTANTIATE_TEST_SUITE_P(Shapes, AvgPoolTest,
+                         testing::Combine(testing::ValuesIn(poolCases),
+                                          testing::Bool(), testing::Bool()),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param).name) +
+                                  (std::get<1>(info.param) ? "_last"
+                                                           : "_first") +
+                                  (std::get<2>(info.param) ? "_include"
+                                                           : "_exclude");
+                         });
+
+std::vector<float> normals(const Shape &shape, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(size_t(product(shape)));
+  for (float &value : values)
+    value = normal(random);
+  return values;
+}
+
+/// Not integers: bias and addend inside the call must give the same bits as
+/// additions after it, or a call with them would not equal its parts.
+void expectSumsLikeSeparateAdds(const LibraryCall &call, const Shape &input,
+                                const Shape &weight, const Shape &output,
+                                size_t channelDim) {
+  auto x = normals(input, 1), w = normals(weight, 2);
+  auto bias = normals({output[channelDim]}, 3), addend = normals(output, 4);
+  auto plain = runCall(call, x, w, {}, {});
+  auto biased = runCall(call, x, w, bias, {});
+  auto added = runCall(call, x, w, {}, addend);
+  auto both = runCall(call, x, w, bias, addend);
+  size_t wrong[3] = {};
+  forEach(output, [&](const Shape &index) {
+    size_t at = size_t(flat(output, index));
+    float b = bias[size_t(index[channelDim])];
+    wrong[0] += biased[at] != plain[at] + b;
+    wrong[1] += added[at] != plain[at] + addend[at];
+    wrong[2] += both[at] != (plain[at] + b) + addend[at];
+  });
+  EXPECT_EQ(wrong[0], 0u) << "bias, of " << plain.size();
+  EXPECT_EQ(wrong[1], 0u) << "addend, of " << plain.size();
+  EXPECT_EQ(wrong[2], 0u) << "bias and addend, of " << plain.size();
+}
+
+TEST_P(ConvTest, SumsLikeSeparateAdds) {
+  const ConvCase &test = std::get<0>(GetParam());
+  if (std::get<2>(GetParam()) != 0)
+    GTEST_SKIP() << "one extra is enough";
+  LibraryCall call = convCall(test, std::get<1>(GetParam()));
+  Shape output = {test.input[0], test.weight[0]};
+  for (size_t i = 0; i < test.strides.size(); ++i)
+    output.push_back((test.input[2 + i] + test.padLow[i] + test.padHigh[i] -
+                      (test.weight[2 + i] - 1) * test.dilations[i] - 1) /
+                         test.strides[i] +
+                     1);
+  call.outputShape = affine(output);
+  expectSumsLikeSeparateAdds(call, test.input, test.weight, output, 1);
+}
+
+TEST_P(ConvTest, ImagesAndThreadsDoNotChangeBits) {
+  // Three images together on two threads and each alone on one: a call is cut
+  // into rows and batches vary, so neither may change a bit.
+  ConvCase test = std::get<0>(GetParam());
+  if (std::get<2>(GetParam()) != 0)
+    GTEST_SKIP() << "one extra is enough";
+  bool channelsLast = std::get<1>(GetParam());
+  test.input[0] = 3;
+  LibraryCall call = convCall(test, channelsLast);
+  Shape output = {3, test.weight[0]};
+  for (size_t i = 0; i < test.strides.size(); ++i)
+    output.push_back((test.input[2 + i] + test.padLow[i] + test.padHigh[i] -
+                      (test.weight[2 + i] - 1) * test.dilations[i] - 1) /
+                         test.strides[i] +
+                     1);
+  call.outputShape = affine(output);
+  auto x = normals(test.input, 1), w = normals(test.weight, 2);
+  auto bias = normals({output[1]}, 3);
+  auto together = runCall(call, x, w, bias, {}, Weights::Constant, 2);
+  call.inputShape[0].base = call.outputShape[0].base = 1;
+  size_t in = x.size() / 3, out = together.size() / 3;
+  std::vector<float> alone;
+  for (size_t n = 0; n < 3; ++n) {
+    auto image = runCall(
+        call, {x.begin() + long(n * in), x.begin() + long((n + 1) * in)}, w,
+        bias, {}, Weights::Constant, 1);
+    alone.insert(alone.end(), image.begin(), image.end());
+  }
+  ASSERT_EQ(alone.size(), 3 * out);
+  EXPECT_EQ(alone, together);
+}
+
+TEST(LibraryTest, MatMulSumsLikeSeparateAdds) {
+  for (Shape sizes : {Shape{64, 96, 128}, Shape{1, 500, 10}, Shape{7, 33, 5}}) {
+    Shape lhs = {sizes[0], sizes[1]}, rhs = {sizes[1], sizes[2]};
+    Shape output = {sizes[0], sizes[2]};
+    LibraryCall call;
+    call.op = LibraryOp::MatMul;
+    call.inputShape = affine(lhs);
+    call.weightShape = affine(rhs);
+    call.outputShape = affine(output);
+    expectSumsLikeSeparateAdds(call, lhs, rhs, output, 1);
+  }
+}
 
 TEST(LibraryTest, EmptyContractionGivesBiasAndAddend) {
   LibraryCall call;

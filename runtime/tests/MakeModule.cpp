@@ -29,7 +29,8 @@ static Module make(const std::string &kind) {
       builder.launch(test::Relu, {u}, t, {0, 1});
     }
     for (size_t i = 1; i < builder.module.program.commands.size(); ++i)
-      for (Operand &operand : builder.module.program.commands[i].launch.operands)
+      for (Operand &operand :
+           builder.module.program.commands[i].launch.operands)
         operand.range.size = 4;
     builder.launch(test::Relu, {t}, y, {0, 1024});
   }

@@ -112,7 +112,8 @@ TEST(ModuleFile, SameStructGivesSameBytes) {
 TEST(ModuleFile, TruncationAtEveryByteIsRejected) {
   auto bytes = write(convModule());
   for (size_t size = 0; size < bytes.size(); ++size) {
-    Aligned part(std::vector<uint8_t>(bytes.begin(), bytes.begin() + long(size)));
+    Aligned part(
+        std::vector<uint8_t>(bytes.begin(), bytes.begin() + long(size)));
     auto view = readModule(part.data(), part.size());
     ASSERT_EQ(view.status().code(), Code::Rejected) << size;
   }
@@ -170,9 +171,7 @@ bool loadAndRun(std::vector<uint8_t> bytes, const char *backend) {
       inputs.push_back(buffers[i].data());
     else
       outputs.push_back(buffers[i].data());
-  return (*session)
-      ->run(program.maxBatch, inputs.data(), outputs.data())
-      .ok();
+  return (*session)->run(program.maxBatch, inputs.data(), outputs.data()).ok();
 }
 
 TEST(ModuleFile, BitFlipsWithRightHashesNeverCrash) {
@@ -219,7 +218,8 @@ void expectVersion(uint16_t major, uint16_t minor, const char *text) {
 }
 
 TEST(ModuleFile, OtherVersionsAreNamed) {
-  expectVersion(format::kMajor, format::kMinor + 1, "needs runtime format >= 1.1");
+  expectVersion(format::kMajor, format::kMinor + 1,
+                "needs runtime format >= 1.1");
   expectVersion(format::kMajor + 1, 0, "needs runtime format >= 2.0");
   expectVersion(0, 9, "0.9 is no longer supported");
 }
@@ -242,12 +242,12 @@ TEST(ModuleFile, SectionTableRulesAreChecked) {
     std::memcpy(&copy[size_t(at - bytes.data())], &value, size);
     return rejection(copy);
   };
-  EXPECT_HAS(with(first, 9, 4), "M8");            // unknown kind
-  EXPECT_HAS(with(second, 1, 4), "M8");           // duplicate
-  EXPECT_HAS(with(first + 4, 1, 4), "M5");        // reserved
-  EXPECT_HAS(with(first + 8, 64, 8), "M9");       // overlaps the table
-  EXPECT_HAS(with(second + 8, 1 << 20, 8), "M9"); // gap
-  EXPECT_HAS(with(second + 16, 0, 8), "M9");      // empty
+  EXPECT_HAS(with(first, 9, 4), "M8");                     // unknown kind
+  EXPECT_HAS(with(second, 1, 4), "M8");                    // duplicate
+  EXPECT_HAS(with(first + 4, 1, 4), "M5");                 // reserved
+  EXPECT_HAS(with(first + 8, 64, 8), "M9");                // overlaps the table
+  EXPECT_HAS(with(second + 8, 1 << 20, 8), "M9");          // gap
+  EXPECT_HAS(with(second + 16, 0, 8), "M9");               // empty
   EXPECT_HAS(with(second + 16, UINT64_MAX, 8), "M9");      // wraps
   EXPECT_HAS(with(second + 16, UINT64_MAX - 63, 8), "M9"); // wraps with padding
   // One section less than the file has: the rest is not covered.

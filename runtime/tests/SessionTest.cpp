@@ -134,6 +134,46 @@ TEST(Session, TailInBlocksEqualsCallThenLaunch) {
   }
 }
 
+TEST(Session, BatchedMatMulTailInBlocks) {
+  // Constant and varying right sides move along with the rows; a broadcast
+  // left side stays.
+  for (bool constant : {true, false})
+    for (int64_t lhsBatch : {3, 1}) {
+      ModuleBuilder builder;
+      ByteRange x = builder.input("x", {lhsBatch, 200, 20});
+      std::vector<float> w = ramp(3 * 20 * 200), a = ramp(lhsBatch * 200 * 20);
+      ByteRange weights =
+          constant ? builder.constant(w) : builder.input("w", {3, 20, 200});
+      ByteRange y = builder.output("y", {3, 200, 200});
+      LibraryCall call;
+      call.op = LibraryOp::MatMul;
+      call.inputShape = {{0, lhsBatch}, {0, 200}, {0, 20}};
+      call.weightShape = {{0, 3}, {0, 20}, {0, 200}};
+      call.outputShape = {{0, 3}, {0, 200}, {0, 200}};
+      Command &command = builder.call(call, {x, weights}, y);
+      command.hasTail = true;
+      command.launch.kernel = Twice;
+      command.launch.units = {0, 3 * 200 * 200};
+      command.launch.operands = {{y, true, true, DType::F32}};
+      auto session = open(load(builder.build()));
+      ASSERT_TRUE(session);
+      std::vector<float> out(3 * 200 * 200, NAN);
+      const void *inputs[] = {a.data(), w.data()};
+      void *outputs[] = {out.data()};
+      ASSERT_TRUE(session->run(1, inputs, outputs).ok());
+      for (size_t b = 0; b < 3; ++b)
+        for (size_t i = 0; i < 200; ++i)
+          for (size_t j = 0; j < 200; ++j) {
+            float sum = 0;
+            for (size_t k = 0; k < 20; ++k)
+              sum += a[((lhsBatch == 1 ? 0 : b) * 200 + i) * 20 + k] *
+                     w[(b * 20 + k) * 200 + j];
+            ASSERT_EQ(out[(b * 200 + i) * 200 + j], 2 * sum)
+                << constant << lhsBatch << b << i << j;
+          }
+    }
+}
+
 Module donatedModule() {
   ModuleBuilder builder;
   ByteRange x = builder.input("x", {8});
@@ -376,9 +416,10 @@ TEST(Trust, SignatureCoversTheWholeFile) {
   auto loaded = load(reluModule(), "signed.fsn");
   std::string make = "openssl genpkey -algorithm ed25519 -out " + key +
                      " 2>/dev/null && openssl pkey -in " + key +
-                     " -pubout -out " + key + ".pub && openssl pkeyutl -sign "
-                     "-rawin -inkey " + key + " -in " + path + " -out " + path +
-                     ".sig";
+                     " -pubout -out " + key +
+                     ".pub && openssl pkeyutl -sign "
+                     "-rawin -inkey " +
+                     key + " -in " + path + " -out " + path + ".sig";
   if (std::system("openssl version > /dev/null 2>&1") != 0)
     GTEST_SKIP() << "no openssl command to make a key with";
   ASSERT_EQ(std::system(make.c_str()), 0);

@@ -116,7 +116,8 @@ TEST(VerifySchedule, OverlappingOperandsOfOneCommandAreRefused) {
   Builder b;
   b.launch(0, {}, {arena(0, 128)});
   Builder reads = b;
-  EXPECT_ACCEPTED(reads.launch(0, {arena(0, 64), arena(32, 64)}, {arena(128, 64)}));
+  EXPECT_ACCEPTED(
+      reads.launch(0, {arena(0, 64), arena(32, 64)}, {arena(128, 64)}));
   Builder partial = b;
   EXPECT_REFUSED(partial.launch(0, {arena(0, 64)}, {arena(32, 64)}), "S2");
   Builder exact = b;
@@ -157,9 +158,12 @@ TEST(VerifySchedule, DonatedInputAndOutputAreTheSameBytes) {
 
 TEST(VerifySchedule, ReadingWhatNothingWroteIsRefused) {
   EXPECT_REFUSED(Builder().launch(0, {arena(0, 4)}, {}), "S4");
-  EXPECT_REFUSED(Builder().launch(0, {}, {arena(0, 64)}).launch(0, {arena(0, 65)}, {}), "S4");
   EXPECT_REFUSED(
-      Builder().launch(0, {}, {arena(1, 64)}).launch(0, {arena(0, 65)}, {}), "S4");
+      Builder().launch(0, {}, {arena(0, 64)}).launch(0, {arena(0, 65)}, {}),
+      "S4");
+  EXPECT_REFUSED(
+      Builder().launch(0, {}, {arena(1, 64)}).launch(0, {arena(0, 65)}, {}),
+      "S4");
   // Two pieces that meet fill a range; a gap of one byte does not.
   EXPECT_ACCEPTED(Builder()
                       .launch(0, {}, {arena(0, 64)})

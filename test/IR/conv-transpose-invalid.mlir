@@ -184,7 +184,7 @@ func.func @test(%x: tensor<1x4x8x8xf32>, %w: tensor<4x4x3x3xf16>) {
 
 // conv_transpose C6: floats.
 func.func @test(%x: tensor<1x4x8x8xi32>, %w: tensor<4x4x3x3xi32>) {
-  // expected-error @+1 {{must be ranked tensor of float}}
+  // expected-error @+1 {{of float (f64, f32, f16 or bf16) values}}
   %r = fusion.conv_transpose %x, %w strides = [1, 1] pad_low = [0, 0] pad_high = [0, 0] output_padding = [0, 0] dilations = [1, 1] groups = 1 layout = nchw : tensor<1x4x8x8xi32>, tensor<4x4x3x3xi32>
   return
 }

@@ -67,7 +67,7 @@ func.func @test(%a: tensor<2x4xf32>, %b: tensor<4x3xf16>) {
 
 // matmul C4: numbers.
 func.func @test(%a: tensor<2x4xi1>, %b: tensor<4x3xi1>) {
-  // expected-error @+1 {{must be ranked tensor of number}}
+  // expected-error @+1 {{of number values}}
   %r = fusion.matmul %a, %b : tensor<2x4xi1>, tensor<4x3xi1>
   return
 }

@@ -292,7 +292,7 @@ func.func @test(%x: tensor<1x4x8x8xf32>) {
 
 // avg_pool C5: floats.
 func.func @test(%x: tensor<1x4x8x8xi32>) {
-  // expected-error @+1 {{must be ranked tensor of float}}
+  // expected-error @+1 {{of float (f64, f32, f16 or bf16) values}}
   %r = fusion.avg_pool %x window = [2, 2] strides = [2, 2] pad_low = [0, 0] pad_high = [0, 0] dilations = [1, 1] layout = nchw : tensor<1x4x8x8xi32>
   return
 }

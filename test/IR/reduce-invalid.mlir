@@ -85,7 +85,8 @@ func.func @test(%x: tensor<2x4xi1>) {
 
 // reduce: a known kind.
 func.func @test(%x: tensor<2x4xf32>) {
-  // expected-error @+1 {{expected ::fusion::ReduceKind to be one of}}
+  // expected-error @+2 {{expected ::fusion::ReduceKind to be one of}}
+  // expected-error @+1 {{failed to parse Fusion_ReduceKindAttr}}
   %r = fusion.reduce product, %x dims = [1] : tensor<2x4xf32>
   return
 }

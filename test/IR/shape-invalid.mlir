@@ -13,7 +13,7 @@ func.func @test() {
 
 // broadcast C1: one entry a dimension.
 func.func @test(%x: tensor<8xf32>) {
-  // expected-error @+1 {{must have 1 entries}}
+  // expected-error @+1 {{'dims' must have one entry for each of the 1 operand dimensions, but has 0}}
   %r = fusion.broadcast %x dims = [] : tensor<8xf32> to tensor<2x8xf32>
   return
 }
@@ -31,7 +31,7 @@ func.func @test(%x: tensor<8x8xf32>) {
 
 // broadcast C1: below the rank of the result.
 func.func @test(%x: tensor<8xf32>) {
-  // expected-error @+1 {{outside the rank 2}}
+  // expected-error @+1 {{strictly increasing and below the result's rank 2}}
   %r = fusion.broadcast %x dims = [2] : tensor<8xf32> to tensor<2x8xf32>
   return
 }
@@ -40,7 +40,7 @@ func.func @test(%x: tensor<8xf32>) {
 
 // broadcast C1: not negative.
 func.func @test(%x: tensor<8xf32>) {
-  // expected-error @+1 {{outside the rank 2}}
+  // expected-error @+1 {{strictly increasing and below the result's rank 2}}
   %r = fusion.broadcast %x dims = [-1] : tensor<8xf32> to tensor<2x8xf32>
   return
 }
@@ -85,7 +85,7 @@ func.func @test(%x: tensor<8xf32>) {
 
 // broadcast C5: not too many elements.
 func.func @test(%x: tensor<f32>) {
-  // expected-error @+1 {{more than 2^48 elements}}
+  // expected-error @+1 {{at most 2^48 elements}}
   %r = fusion.broadcast %x dims = [] : tensor<f32> to tensor<9223372036854775807x4xf32>
   return
 }
@@ -112,7 +112,7 @@ func.func @test(%x: tensor<6xf32>) {
 
 // reshape C2: overflow is noticed.
 func.func @test(%x: tensor<4xf32>) {
-  // expected-error @+1 {{overflows}}
+  // expected-error @+1 {{at most 2^48 elements}}
   %r = fusion.reshape %x : tensor<4xf32> to tensor<4294967296x4294967296xf32>
   return
 }
@@ -310,7 +310,8 @@ func.func @test(%x: tensor<2x3xf32>) {
 
 // concat C1: an operand.
 func.func @test() {
-  // expected-error @+1 {{needs at least one operand}}
+  // expected-error @+2 {{needs at least one operand}}
+  // expected-error @+1 {{failed to infer returned types}}
   %r = "fusion.concat"() <{axis = 0 : i64}> : () -> tensor<4xf32>
   return
 }
@@ -465,5 +466,15 @@ func.func @test() {
 func.func @test() {
   // expected-error @+1 {{'batch_scale' must be at least 1}}
   %r = fusion.iota axis = 0 {batch_scale = -1 : i64} : tensor<?xi64>
+  return
+}
+
+// -----
+
+// A batch is not a size: also where the result's type is written.
+func.func @test(%x: tensor<?xf32>) {
+  // expected-error @+2 {{inferred type(s) 'tensor<?xf32>' are incompatible}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = "fusion.reverse"(%x) <{dims = array<i64: 0>}> : (tensor<?xf32>) -> tensor<4xf32>
   return
 }

@@ -13,9 +13,9 @@
 // RUN: fusion-interpret %t/model.mlirbc --inputs %t/in.npz --output-dir %t/out
 // RUN: %python %S/Inputs/npy.py show %t/out/y%2F0.npy | FileCheck %s --check-prefix=ARCHIVE
 
-// CHECK: op {{ +}} evaluations      elements
-// CHECK: fusion.add {{ +}} 1 {{ +}} 3
-// CHECK: fusion.relu {{ +}} 2 {{ +}} 6
+// CHECK: op{{ +}}evaluations{{ +}}elements
+// CHECK: fusion.add{{ +}}1{{ +}}3
+// CHECK: fusion.relu{{ +}}2{{ +}}6
 // VALUES: <f4 3 2 0 6
 // VALUES-NEXT: <f4 3 1 0 3
 // INDEX: 000000_fusion.relu f32 3 loc

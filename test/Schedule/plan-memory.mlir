@@ -9,9 +9,9 @@
 // CHECK:       fusion.port {{ *}}input "x" @in0 : tensor<4xf32>
 // CHECK:       fusion.port {{ *}}output "out0" @out0 : tensor<4xf32>
 // CHECK:       fusion.launch @kernels::@k stream = 0 units = <0 * B + 1> grain = 1
-// CHECK-SAME:  [#fusion.access<{{ *}}read, <@in0, 0, 16>>, #fusion.access<{{ *}}write, <@arena, 0, 16>>]
+// CHECK-SAME:  [#fusion.access<{{ *}}read, <@in0, 0, 16>, f32>, #fusion.access<{{ *}}write, <@arena, 0, 16 of {{[0-9]+}}>, f32>]
 // CHECK-NEXT:  fusion.launch @kernels::@k
-// CHECK-SAME:  [#fusion.access<{{ *}}read, <@arena, 0, 16>>, #fusion.access<{{ *}}write, <@out0, 0, 16>>]
+// CHECK-SAME:  [#fusion.access<{{ *}}read, <@arena, 0, 16 of {{[0-9]+}}>, f32>, #fusion.access<{{ *}}write, <@out0, 0, 16>, f32>]
 // CHECK-NOT:   func.func @main
 module {
   module @kernels {
@@ -37,9 +37,9 @@ module {
 // CHECK-LABEL: fusion.program @main
 // CHECK:       fusion.launch
 // CHECK:       fusion.launch @kernels::@two
-// CHECK-SAME:  #fusion.access<{{ *}}read, <@arena, [[READ:[0-9]+]], 16>>
-// CHECK-SAME:  #fusion.access<{{ *}}write, <@out0, 0, 16>>
-// CHECK-NOT:   <@arena, [[READ]], 16>>]
+// CHECK-SAME:  #fusion.access<{{ *}}read, <@arena, [[READ:[0-9]+]], 16 of {{[0-9]+}}>, f32>
+// CHECK-SAME:  #fusion.access<{{ *}}write, <@out0, 0, 16>, f32>
+// CHECK-NOT:   <@arena, [[READ]], 16 of {{[0-9]+}}>, f32>]
 // CHECK-SAME:  #fusion.access<{{ *}}write, <@arena,
 module {
   module @kernels {
@@ -66,10 +66,10 @@ module {
 // read; a reshape between them is a view.
 // CHECK-LABEL: fusion.program @main {{.*}} peak = 64
 // CHECK:       fusion.launch @kernels::@k
-// CHECK-SAME:  write, <@arena, 0, 16>>
+// CHECK-SAME:  write, <@arena, 0, 16 of {{[0-9]+}}>, f32>
 // CHECK:       fusion.launch @kernels::@k
-// CHECK-SAME:  read, <@arena, 0, 16>>
-// CHECK-SAME:  write, <@arena, 0, 16>>
+// CHECK-SAME:  read_write, <@arena, 0, 16 of {{[0-9]+}}>, f32>
+// CHECK-SAME:  read_write, <@arena, 0, 16 of {{[0-9]+}}>, f32>
 // CHECK:       fusion.launch @kernels::@k
 module {
   module @kernels {
@@ -124,7 +124,7 @@ module {
 // CHECK-LABEL: fusion.program @main
 // CHECK:       fusion.call "avg_pool" stream = 0
 // CHECK-SAME:  [#fusion.access<{{ *}}read, <@in0, 0, 64>>, #fusion.access<{{ *}}write, <@out0, 0, 16>>]
-// CHECK-SAME:  tail @kernels::@t units = <0 * B + 1> grain = 1 [#fusion.access<{{ *}}read_write, <@out0, 0, 16>>]
+// CHECK-SAME:  tail @kernels::@t units = <0 * B + 1> grain = 1 [#fusion.access<{{ *}}read_write, <@out0, 0, 16>, f32>]
 module {
   module @kernels {
     func.func @t(%a: i64) attributes {fusion.units = #fusion.extent<0 * B + 1>, fusion.grain = 1 : i64} { return }

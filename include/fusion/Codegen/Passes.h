@@ -30,6 +30,9 @@ struct CodegenOptions {
 /// The phase: from groups to kernels in the LLVM dialect.
 void buildCodegenPipeline(mlir::OpPassManager &manager, const CodegenOptions &options);
 
+/// Makes the phase known as `--fusion-codegen="cpu=..."`.
+void registerCodegenPipelines();
+
 } // namespace fusion
 
 #endif // FUSION_CODEGEN_PASSES_H

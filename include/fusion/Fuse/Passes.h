@@ -2,7 +2,7 @@
 #ifndef FUSION_FUSE_PASSES_H
 #define FUSION_FUSE_PASSES_H
 
-#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassOptions.h"
 

@@ -4,7 +4,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def DecomposeNamed : InterfacePass<"fusion-decompose-named", "::mlir::FunctionOpInterface"> {
+def DecomposeNamed : Pass<"fusion-decompose-named", "::mlir::func::FuncOp"> {
   let summary = "replaces named ops that have no emitter by primitive ops";
   let description = [{
     attention, rope, batch_norm, batch_norm_training, and softmax and log_softmax
@@ -35,7 +35,7 @@ def DecomposeNamed : InterfacePass<"fusion-decompose-named", "::mlir::FunctionOp
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
-def FuseVertical : InterfacePass<"fusion-fuse-vertical", "::mlir::FunctionOpInterface"> {
+def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
   let summary = "puts every op into a group, producers with their consumers";
   let description = [{
     A producer joins its consumer if the ops of both groups are together one that
@@ -84,15 +84,16 @@ def FuseVertical : InterfacePass<"fusion-fuse-vertical", "::mlir::FunctionOpInte
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
-def RecordFusionCertificate : InterfacePass<"fusion-record-fusion-certificate", "::mlir::FunctionOpInterface"> {
+def RecordFusionCertificate : Pass<"fusion-record-fusion-certificate", "::mlir::func::FuncOp"> {
   let summary = "remembers what the graph computes, for fusion-verify-fusion-certificate";
   let description = [{
     Requires: one block. Ensures: a record lives until the pass manager ends.
     Leaves alone: everything. Reports: nothing.
   }];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
-def VerifyFusionCertificate : InterfacePass<"fusion-verify-fusion-certificate", "::mlir::FunctionOpInterface"> {
+def VerifyFusionCertificate : Pass<"fusion-verify-fusion-certificate", "::mlir::func::FuncOp"> {
   let summary = "proves that groups compute what the graph before computed";
   let description = [{
     Sees through groups and numbers the expressions of the function: results must
@@ -107,15 +108,17 @@ def VerifyFusionCertificate : InterfacePass<"fusion-verify-fusion-certificate", 
   let options = [
     Option<"against", "against", "std::string", "\"\"", "compare with this function of the module instead">
   ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
-def UnfuseGroups : InterfacePass<"fusion-unfuse-groups", "::mlir::FunctionOpInterface"> {
+def UnfuseGroups : Pass<"fusion-unfuse-groups", "::mlir::func::FuncOp"> {
   let summary = "puts the ops of all groups back into the function";
   let description = [{
     Requires: nothing. Ensures: no groups; what was computed inside a group more
     than once is computed so outside too.
     Leaves alone: everything else. Reports: nothing.
   }];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
 #endif // FUSION_FUSE_PASSES_TD

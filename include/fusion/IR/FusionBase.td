@@ -29,7 +29,8 @@ def Fusion_Dialect : Dialect {
 
     **Shapes** are static, except for a batch: a dimension `?` stands for
     `a * B + b`, where B is the batch of the call, `1..N`, given by the function
-    attribute `fusion.batch = [1, N]`. An argument's `?` is B itself.
+    attribute `fusion.batch = array<i64: 1, N>`. An argument's `?` is B itself. A tensor has
+    at most 2^48 elements, a `?` counting 1.
 
     **Layout** of the ops that care is an attribute: `nchw` has channels at
     dimension 1, `nhwc` has them last. It says what the dimensions of the operand
@@ -65,13 +66,20 @@ def Fusion_Int : AnyTypeOf<[I8, I32, I64], "integer (i8, i32 or i64)">;
 def Fusion_Number : AnyTypeOf<[F64, F32, F16, BF16, I8, I32, I64], "number">;
 def Fusion_Element : AnyTypeOf<[F64, F32, F16, BF16, I1, I8, I32, I64], "element of the fusion dialect">;
 
-def Fusion_Tensor : RankedTensorOf<[Fusion_Element]>;
-def Fusion_FloatTensor : RankedTensorOf<[Fusion_Float]>;
-def Fusion_IntTensor : RankedTensorOf<[Fusion_Int]>;
-def Fusion_IndexTensor : RankedTensorOf<[I32, I64]>;
-def Fusion_NumberTensor : RankedTensorOf<[Fusion_Number]>;
-def Fusion_BoolTensor : RankedTensorOf<[I1]>;
-def Fusion_LogicTensor : RankedTensorOf<[I1, I8, I32, I64]>;
+/// Sizes beyond any machine are refused at the door, so that no later sum or
+/// product of sizes overflows.
+def Fusion_SupportedSize : CPred<"::fusion::hasSupportedSize($_self)">;
+
+class Fusion_TensorOf<list<Type> elements>
+    : RankedTensorOf<elements, [Fusion_SupportedSize], "ranked tensor (at most 2^48 elements)">;
+
+def Fusion_Tensor : Fusion_TensorOf<[Fusion_Element]>;
+def Fusion_FloatTensor : Fusion_TensorOf<[Fusion_Float]>;
+def Fusion_IntTensor : Fusion_TensorOf<[Fusion_Int]>;
+def Fusion_IndexTensor : Fusion_TensorOf<[I32, I64]>;
+def Fusion_NumberTensor : Fusion_TensorOf<[Fusion_Number]>;
+def Fusion_BoolTensor : Fusion_TensorOf<[I1]>;
+def Fusion_LogicTensor : Fusion_TensorOf<[I1, I8, I32, I64]>;
 
 //===----------------------------------------------------------------------===//
 // Enums

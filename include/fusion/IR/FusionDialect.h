@@ -40,8 +40,18 @@ struct CommunicationResource
 /// f32 for f16 and bf16, else the type itself.
 mlir::Type getComputeType(mlir::Type elementType);
 
+/// Whether `type` is a ranked tensor of at most 2^48 elements; a `?` counts 1,
+/// and a size 0 does not hide the other sizes.
+bool hasSupportedSize(mlir::Type type);
+
+/// Whether the elements of `type` are of one of the dialect's element types.
+bool hasSupportedElement(mlir::ShapedType type);
+
 /// Shapes and costs that all elementwise ops share.
 namespace detail {
+/// Checks that all operands and results have one shape. The upstream traits let
+/// a `?` agree with any size.
+llvm::LogicalResult verifyOneShape(mlir::Operation *op);
 llvm::SmallVector<int64_t> elementwiseShape(mlir::Operation *op);
 mlir::AffineMap elementwiseMap(mlir::Operation *op);
 int64_t elementwiseFlops(mlir::Operation *op, int64_t flopsPerElement);

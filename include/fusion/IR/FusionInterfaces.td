@@ -13,8 +13,9 @@ def Fusion_ElementwiseOpInterface : OpInterface<"ElementwiseOpInterface"> {
   let cppNamespace = "::fusion";
   let description = [{
     One result element depends on the operand elements of the same position only.
-    All operands and the single result have one shape.
+    All operands and the single result have one shape; a `?` is no other size.
   }];
+  let verify = [{ return ::fusion::detail::verifyOneShape($_op); }];
   let methods = [
     InterfaceMethod<[{
         Builds the op's arithmetic on scalars or vectors. `operands` have the

@@ -28,7 +28,7 @@ def Fusion_MatmulOp : Fusion_NamedOp<"matmul", [InferTypeOpAdaptor]> {
     rhs is shared by all batches of lhs.
 
     Constraints: C1 ranks >= 2 and equal, or rhs has rank 2; C2 batch dimensions
-    agree; C3 k agrees; C4 element types agree and are numbers.
+    agree; C3 k agrees and is static; C4 element types agree and are numbers.
 
     Example:
     ```mlir
@@ -113,7 +113,8 @@ def Fusion_MaxPoolOp : Fusion_NamedOp<"max_pool", [InferTypeOpAdaptor]> {
 
     Constraints: C1 rank 3 to 5; C2 one entry a spatial dimension in each list,
     strides, dilations and window >= 1, pads >= 0; C3 each window holds at least
-    one element of the input; C4 spatial and channel dimensions are static.
+    one element of the input; C4 spatial and channel dimensions are static; where the
+    dilation exceeds the input, at most 65,536 windows begin in the padding.
 
     Example:
     ```mlir
@@ -134,7 +135,7 @@ def Fusion_AvgPoolOp : Fusion_NamedOp<"avg_pool", [InferTypeOpAdaptor]> {
   let description = [{
     The sum of the window's elements inside the input, divided by their number,
     or, with `count_include_pad`, by the number inside the padded input. Sizes as
-    `conv`; the constraints are those of `max_pool`, and the element type is a float.
+    `conv`; the constraints are those of `max_pool`, and C5 the element type is a float.
 
     Example:
     ```mlir
@@ -162,7 +163,7 @@ def Fusion_BatchNormOp : Fusion_DecomposedOp<"batch_norm", [AllTypesMatch<["inpu
     in f32 for f16 and bf16.
 
     Constraints: C1 `axis` below the rank; C2 scale, bias, mean and variance are
-    `[size of axis]`; C3 they share one float element type, which may be wider
+    `[size of axis]`, which is static; C3 they share one float element type, which may be wider
     than the input's; C4 epsilon >= 0.
 
     Example:
@@ -219,7 +220,7 @@ def Fusion_LayerNormOp : Fusion_RowNormOp<"layer_norm"> {
     `(x - mean) / sqrt(var + epsilon) * scale + bias`, var biased, in two passes,
     computed in f32 for f16 and bf16. A missing scale is 1, a missing bias 0.
 
-    Constraints: C1 `axis` below the rank; C2 scale and bias have shape
+    Constraints: C1 `axis` below the rank, the dimensions from it on static; C2 scale and bias have shape
     `input.shape[axis:]` and the input's element type; C3 epsilon >= 0.
 
     Example:
@@ -285,7 +286,8 @@ def Fusion_AttentionOp : Fusion_DecomposedOp<"attention", [InferTypeOpAdaptor]> 
     and bf16. `causal` masks t > s + (T - S) with -inf. `mask` is added and has
     shape `[B or 1, H or 1, S, T]`. A fully masked row gives NaN.
 
-    Constraints: C1 rank 4; C2 B, D and T agree, G divides H; C3 one element type.
+    Constraints: C1 rank 4; C2 B, D and T agree, G divides H, only B may be `?`;
+    C3 one element type; C4 the mask's shape and element type.
 
     Example:
     ```mlir
@@ -308,7 +310,7 @@ def Fusion_RopeOp : Fusion_DecomposedOp<"rope", [AllTypesMatch<["input", "result
     cosine and sine are `[S, D / 2]`: pair i is (i, i + D / 2), or
     (2i, 2i + 1) with `interleaved`: `(a c - b s, b c + a s)`.
 
-    Constraints: C1 rank >= 2, D even; C2 cosine and sine are `[S, D / 2]` of the
+    Constraints: C1 rank >= 2, S and D static, D even; C2 cosine and sine are `[S, D / 2]` of the
     input's element type.
 
     Example:

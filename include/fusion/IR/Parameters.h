@@ -85,7 +85,7 @@ public:
   ConstantReader(mlir::ModuleOp module, std::string folder);
 
   /// Elements of `value`, or nullopt; `reason` then says why, as a phrase
-  /// that follows the name of the value.
+  /// to put behind the name of the value and a colon.
   std::optional<TensorData> read(mlir::Value value,
                                  std::string *reason = nullptr);
 

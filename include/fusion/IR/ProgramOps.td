@@ -21,15 +21,25 @@ def Fusion_ExtentAttr : AttrDef<Fusion_Dialect, "Extent"> {
 def Fusion_RangeAttr : AttrDef<Fusion_Dialect, "Range"> {
   let mnemonic = "range";
   let summary = "bytes [offset, offset + size) of a segment, at the largest batch";
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$segment, "int64_t":$offset, "int64_t":$size);
-  let assemblyFormat = "`<` $segment `,` $offset `,` $size `>`";
+  let description = [{
+    `of n` names the planner's allocation that the bytes belong to: all views and
+    in-place results of one buffer share its number. With it the schedule
+    verifier proves that no read sees bytes of another buffer.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$segment, "int64_t":$offset, "int64_t":$size,
+                        DefaultValuedParameter<"int64_t", "0">:$allocation);
+  let assemblyFormat = "`<` $segment `,` $offset `,` $size (`of` $allocation^)? `>`";
 }
 
 def Fusion_AccessAttr : AttrDef<Fusion_Dialect, "Access"> {
   let mnemonic = "access";
   let summary = "a byte range that a command reads, writes, or both";
-  let parameters = (ins EnumParameter<Fusion_AccessKind>:$kind, "::fusion::RangeAttr":$range);
-  let assemblyFormat = "`<` $kind `,` $range `>`";
+  let description = [{
+    A kernel's access says the element type, for checks of values at run time.
+  }];
+  let parameters = (ins EnumParameter<Fusion_AccessKind>:$kind, "::fusion::RangeAttr":$range,
+                        OptionalParameter<"::mlir::Type">:$elementType);
+  let assemblyFormat = "`<` $kind `,` $range (`,` $elementType^)? `>`";
 }
 
 def Fusion_AccessArrayAttr : TypedArrayAttrBase<Fusion_AccessAttr, "array of byte range accesses">;
@@ -98,12 +108,15 @@ def Fusion_PortOp : Fusion_ProgramPartOp<"port"> {
   let description = [{
     `shape` gives each `?` of the type as an extent. `donated_to` is the index of
     the output that takes over the input's bytes.
+    Constraints: C1 the direction is `input` or `output`; C2 `shape` has an extent for
+    each dimension and is there if the type has a `?`; C3 only an input is donated.
 
     Example: see `fusion.program`.
   }];
   let arguments = (ins Fusion_SegmentKindAttr:$direction, StrAttr:$name, FlatSymbolRefAttr:$segment, TypeAttr:$type,
                        OptionalAttr<ArrayAttr>:$shape, OptionalAttr<I64Attr>:$donated_to);
   let assemblyFormat = "$direction $name $segment `:` $type attr-dict";
+  let hasVerifier = 1;
 }
 
 def Fusion_LaunchOp : Fusion_ProgramPartOp<"launch"> {

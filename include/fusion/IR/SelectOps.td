@@ -96,6 +96,8 @@ def Fusion_RngUniformOp : Fusion_PureOp<"rng_uniform"> {
     f16: upper 11 bits * 2^-11. bf16: upper 8 bits * 2^-8. Two ops with equal
     operands are equal: it is pure.
 
+    C1: the result is static.
+
     Example:
     ```mlir
     %y = fusion.rng_uniform %seed, %offset : tensor<i64>, tensor<i64>, tensor<1024xf32>
@@ -104,6 +106,7 @@ def Fusion_RngUniformOp : Fusion_PureOp<"rng_uniform"> {
   let arguments = (ins 0DTensorOf<[I64]>:$seed, 0DTensorOf<[I64]>:$offset);
   let results = (outs Fusion_FloatTensor:$result);
   let assemblyFormat = "$seed `,` $offset attr-dict `:` type($seed) `,` type($offset) `,` type($result)";
+  let hasVerifier = 1;
 }
 
 #endif // FUSION_IR_SELECTOPS_TD

@@ -42,19 +42,23 @@ def Fusion_BroadcastOp : Fusion_StructuralOp<"broadcast"> {
 
     Constraints: C1 `dims` has one entry for each operand dimension, strictly
     increasing, each below the result's rank; C2 sizes agree or the operand's is 1;
-    C3 element types agree. A `?` of the result that no operand dimension gives
-    is `batch_scale * B`.
+    C3 element types agree; C4 `batch_scale` >= 1. A `?` of the result that no
+    operand dimension gives is `batch_scale * B`; a unit dimension gives none.
 
     Example:
     ```mlir
     %y = fusion.broadcast %x dims = [1] : tensor<8xf32> to tensor<2x8x4xf32>
     ```
+
+    Canonical form: a broadcast of a broadcast is one; one that only adds unit
+    dimensions is a reshape.
   }];
   let arguments = (ins Fusion_Tensor:$input, DenseI64ArrayAttr:$dims,
                        DefaultValuedOptionalAttr<I64Attr, "1">:$batch_scale);
   let results = (outs Fusion_Tensor:$result);
   let assemblyFormat = "$input `dims` `=` $dims attr-dict `:` type($input) `to` type($result)";
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
   let hasVerifier = 1;
 }
 
@@ -87,11 +91,15 @@ def Fusion_TransposeOp : Fusion_InferredOp<"transpose"> {
     ```mlir
     %y = fusion.transpose %x permutation = [1, 0] : tensor<2x3xf32>
     ```
+
+    Canonical form: a transpose of a transpose is one; one that moves only unit
+    dimensions is a reshape.
   }];
   let arguments = (ins Fusion_Tensor:$input, DenseI64ArrayAttr:$permutation);
   let results = (outs Fusion_Tensor:$result);
   let assemblyFormat = "$input `permutation` `=` $permutation attr-dict `:` type($input)";
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Fusion_SliceOp : Fusion_InferredOp<"slice"> {
@@ -107,12 +115,15 @@ def Fusion_SliceOp : Fusion_InferredOp<"slice"> {
     ```mlir
     %y = fusion.slice %x starts = [0, 1] limits = [2, 3] strides = [1, 1] : tensor<2x4xf32>
     ```
+
+    Canonical form: a slice of a slice is one.
   }];
   let arguments = (ins Fusion_Tensor:$input, DenseI64ArrayAttr:$starts,
                        DenseI64ArrayAttr:$limits, DenseI64ArrayAttr:$strides);
   let results = (outs Fusion_Tensor:$result);
   let assemblyFormat = "$input `starts` `=` $starts `limits` `=` $limits `strides` `=` $strides attr-dict `:` type($input)";
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Fusion_ReverseOp : Fusion_StructuralOp<"reverse", [SameOperandsAndResultType]> {
@@ -142,11 +153,15 @@ def Fusion_ConcatOp : Fusion_InferredOp<"concat"> {
     ```mlir
     %y = fusion.concat %a, %b axis = 0 : tensor<2x4xf32>, tensor<3x4xf32>
     ```
+
+    Canonical form: a concat that only another one along the same axis uses is
+    part of it; operands without elements along the axis are gone.
   }];
   let arguments = (ins Variadic<Fusion_Tensor>:$inputs, I64Attr:$axis);
   let results = (outs Fusion_Tensor:$result);
   let assemblyFormat = "$inputs `axis` `=` $axis attr-dict `:` type($inputs)";
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Fusion_PadOp : Fusion_InferredOp<"pad"> {
@@ -197,7 +212,8 @@ def Fusion_GatherNdOp : Fusion_InferredOp<"gather_nd"> {
     `result[b, i..., s] = input[b, indices[b, i..., 0..k), s]`. Indices are clamped.
 
     Constraints: C1 `indices` has rank >= 1 and a static last dimension k; C2
-    `batch_dims + k <= rank(input)`, `batch_dims < rank(indices)`; C3 batch dimensions agree.
+    `batch_dims + k <= rank(input)`, `batch_dims < rank(indices)`; C3 batch dimensions
+    agree; C4 the indexed dimensions are static and not empty, unless the result is empty.
 
     Example:
     ```mlir
@@ -258,7 +274,7 @@ def Fusion_UpdateSliceOp : Fusion_StructuralOp<"update_slice", [AllTypesMatch<["
 def Fusion_IotaOp : Fusion_StructuralOp<"iota"> {
   let summary = "each element is its index along a dimension";
   let description = [{
-    C1: `axis` is below the rank. A `?` dimension is `batch_scale * B`.
+    C1: `axis` is below the rank; C2: `batch_scale` >= 1. A `?` dimension is `batch_scale * B`.
 
     Example:
     ```mlir

@@ -35,7 +35,8 @@ public:
   TensorData(mlir::RankedTensorType type, llvm::ArrayRef<char> bytes,
              bool isSplat, std::shared_ptr<const void> owner = nullptr);
 
-  /// Takes `bytes` over: one element for a splat, else all of them.
+  /// Takes `bytes` over: one element for a splat, else all of them. Equal
+  /// elements become a splat.
   static TensorData own(mlir::RankedTensorType type, std::vector<char> bytes,
                         bool isSplat);
 

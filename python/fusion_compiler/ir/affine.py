@@ -94,16 +94,26 @@ class Affine:
         raise NotAffine(f"{other} mod ({self})")
 
     # Comparisons hold for every B, fail for every B, or raise.
-    def _sign(self, other) -> int:
+    def _decide(self, other, holds, fails, sign: str) -> bool:
         difference = self - other
-        if not isinstance(difference, Affine):
-            return (difference > 0) - (difference < 0)
-        low, high = difference.bounds()
-        if low > 0:
-            return 1
-        if high < 0:
-            return -1
-        raise NotAffine(f"whether ({self}) < ({other}) depends on B")
+        low, high = difference.bounds() if isinstance(difference, Affine) else (difference, difference)
+        if holds(low, high):
+            return True
+        if fails(low, high):
+            return False
+        raise NotAffine(f"whether ({self}) {sign} ({other}) depends on B")
+
+    def __lt__(self, other) -> bool:
+        return self._decide(other, lambda low, high: high < 0, lambda low, high: low >= 0, "<")
+
+    def __le__(self, other) -> bool:
+        return self._decide(other, lambda low, high: high <= 0, lambda low, high: low > 0, "<=")
+
+    def __gt__(self, other) -> bool:
+        return self._decide(other, lambda low, high: low > 0, lambda low, high: high <= 0, ">")
+
+    def __ge__(self, other) -> bool:
+        return self._decide(other, lambda low, high: low >= 0, lambda low, high: high < 0, ">=")
 
     def __eq__(self, other) -> bool:
         if not isinstance(other, (Affine, int)) and not hasattr(other, "__index__"):
@@ -118,19 +128,6 @@ class Affine:
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
-    def __lt__(self, other) -> bool:
-        return self._sign(other) < 0
-
-    def __gt__(self, other) -> bool:
-        return self._sign(other) > 0
-
-    def __le__(self, other) -> bool:
-        difference = self - other
-        return (difference <= 0) if not isinstance(difference, Affine) else _le(difference)
-
-    def __ge__(self, other) -> bool:
-        return (-self) <= (-other if isinstance(other, Affine) else -_integer(other))
-
 
 Size = Union[int, Affine]
 
@@ -144,15 +141,6 @@ def _integer(value) -> int:
     if number != int(number):
         raise NotAffine(f"B times {number}")
     return int(number)
-
-
-def _le(difference: Affine) -> bool:
-    low, high = difference.bounds()
-    if high <= 0:
-        return True
-    if low > 0:
-        return False
-    raise NotAffine(f"whether ({difference}) <= 0 depends on B")
 
 
 def is_static(size: Size) -> bool:

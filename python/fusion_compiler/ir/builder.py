@@ -35,14 +35,25 @@ def shape_text(shape: Sequence[Size]) -> str:
     return "[" + ", ".join(str(s) for s in shape) + "]"
 
 
+def _unused(name: str, taken: dict[str, int]) -> str:
+    """`name`, or with a number behind it when it is taken already."""
+    result = name
+    while result in taken:
+        result = f"{name}_{taken[name]}"
+        taken[name] += 1
+    taken[result] = 1
+    return result
+
+
 class Builder:
     """Appends ops to a module at its end."""
 
     def __init__(self, module: Module):
         self.module = module
         self.loc = ""
-        self._symbols: set[str] = set()
-        self._keys: set[str] = set()
+        # Names taken, and how often each was asked for.
+        self._symbols = {"main": 1}
+        self._keys = {"__metadata__": 1}
         self._constants: dict[tuple, Value] = {}
 
     # ---- known data ---------------------------------------------------------
@@ -69,9 +80,11 @@ class Builder:
         return self.broadcast(self.constant(number, like_dtype), shape)
 
     def operand(self, value: Value) -> Value:
-        """The same value with an op behind it."""
-        if value.data is None or value.op is not None:
+        """The same value with an op behind it: known data get theirs here."""
+        if value.data is None:
             return value
+        if value.op is not None:
+            return value.op.results[0]
         if value.symbolic:
             return self._symbolic_operand(value)
         if value.data.size <= INLINE_ELEMENTS:
@@ -81,34 +94,19 @@ class Builder:
                 made = Value(value.dtype, value.shape, value.data)
                 self._append("constant", [], [made], {"value": value.data}, loc=value.loc or self.loc)
                 known = self._constants[key] = made
-            value.op, value.name = known.op, known.name
+            value.op = known.op
             return known
         parameter = self._parameter(value)
         made = Value(value.dtype, value.shape, None)
         self._append("get_parameter", [], [made], {"symbol": parameter.symbol}, loc=value.loc or self.loc)
-        self._constants[("alias", id(value))] = made
         value.op = made.op
         return made
-
-    def _resolve(self, value: Value) -> Value:
-        if value.data is not None and value.op is not None:
-            return value.op.results[0]
-        return self.operand(value)
 
     def _parameter(self, value: Value) -> Parameter:
         base = re.sub(r"[^A-Za-z0-9_$.]", "_", value.key or "constant") or "constant"
         base = base if not base[0].isdigit() and base[0] not in "$." else "_" + base
-        symbol, count = base, 0
-        while symbol in self._symbols or symbol == "main":
-            count += 1
-            symbol = f"{base}_{count}"
-        self._symbols.add(symbol)
-        key, count = value.key or symbol, 0
-        base = key
-        while key in self._keys or key == "__metadata__":
-            count += 1
-            key = f"{base}_{count}"
-        self._keys.add(key)
+        symbol = _unused(base, self._symbols)
+        key = _unused(value.key or symbol, self._keys)
         parameter = Parameter(symbol, key, value.dtype, tuple(value.shape), value.data)
         self.module.parameters.append(parameter)
         return parameter
@@ -126,7 +124,7 @@ class Builder:
                 scalar = self.binary("add", count, scalar)
             elements.append(scalar)
         flat = self.concat(elements, 0) if elements else self.constant([], value.dtype)
-        made = self._resolve(self.reshape(flat, value.shape))
+        made = self.operand(self.reshape(flat, value.shape))
         value.op = made.op
         return made
 
@@ -142,7 +140,7 @@ class Builder:
     def make(self, name: str, operands: Sequence[Value], dtype: str, shape: Sequence[Size], **attrs) -> Value:
         """An op of one result of the type given."""
         result = Value(dtype, shape)
-        self._append(name, [self._resolve(v) for v in operands], [result], attrs)
+        self._append(name, [self.operand(v) for v in operands], [result], attrs)
         return result
 
     def unary(self, name: str, x: Value, **attrs) -> Value:
@@ -393,7 +391,7 @@ class Builder:
     def make_many(self, name: str, operands: Sequence[Value], types, **attrs) -> list[Value]:
         """An op of several results, given as pairs of element type and shape."""
         results = [Value(dtype, shape) for dtype, shape in types]
-        self._append(name, [self._resolve(v) for v in operands], results, attrs)
+        self._append(name, [self.operand(v) for v in operands], results, attrs)
         return results
 
 

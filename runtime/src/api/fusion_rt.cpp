@@ -175,9 +175,9 @@ fusion_rt_error *fusion_rt_module_load_memory(const void *data, size_t size,
       return missing(data ? "module" : "data");
     *module = nullptr;
     auto rounded = checkedAlign(size, 64);
-    void *memory =
-        rounded ? std::aligned_alloc(64, std::max<size_t>(*rounded, 64))
-                : nullptr;
+    void *memory = rounded
+                       ? std::aligned_alloc(64, std::max<size_t>(*rounded, 64))
+                       : nullptr;
     if (!memory)
       return Status(Code::Resources, "out of memory for a copy of the module");
     auto owned = std::make_shared<OwnedBytes>(memory);
@@ -187,9 +187,9 @@ fusion_rt_error *fusion_rt_module_load_memory(const void *data, size_t size,
       return loaded.status();
     owned->loaded = std::move(*loaded);
     // The bytes live as long as anybody uses the module.
-    *module = makeModule(std::shared_ptr<LoadedModule>(owned,
-                                                       owned->loaded.get()))
-                  .release();
+    *module =
+        makeModule(std::shared_ptr<LoadedModule>(owned, owned->loaded.get()))
+            .release();
     return {};
   });
 }
@@ -200,8 +200,8 @@ const char *fusion_rt_module_name(const fusion_rt_module *module) {
   return module->loaded->view.module.program.name.c_str();
 }
 
-void fusion_rt_module_batch_range(const fusion_rt_module *module,
-                                  long *minimum, long *maximum) {
+void fusion_rt_module_batch_range(const fusion_rt_module *module, long *minimum,
+                                  long *maximum) {
   const Program &program = module->loaded->view.module.program;
   if (minimum)
     *minimum = program.minBatch;

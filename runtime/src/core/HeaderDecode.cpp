@@ -40,6 +40,19 @@ private:
     return true;
   }
 
+  /// The FlatBuffers verifier leaves the alignment of vector elements and
+  /// structs to the writer; reading them elsewhere would be undefined.
+  bool isAligned(const void *data) {
+    return reinterpret_cast<uintptr_t>(data) % 8 == 0
+               ? true
+               : fail("64-bit values are not aligned");
+  }
+
+  /// An empty vector may end anywhere.
+  template <typename V> bool isAlignedVector(const V *vector) {
+    return vector->size() == 0 || isAligned(vector->Data());
+  }
+
   template <typename T> bool resize(std::vector<T> &list, uint64_t count) {
     if (!charge(count * sizeof(T)))
       return false;
@@ -60,8 +73,8 @@ private:
     return isUtf8(to) ? true : fail("a name is not valid UTF-8");
   }
 
-  template <typename E> bool enumValue(uint64_t from, E last, E &to,
-                                       const char *what) {
+  template <typename E>
+  bool enumValue(uint64_t from, E last, E &to, const char *what) {
     if (from > uint64_t(last))
       return fail(std::string("unknown ") + what + " " + std::to_string(from));
     to = E(from);
@@ -75,7 +88,7 @@ private:
     if (from->size() > limits::kRank)
       return fail("rank " + std::to_string(from->size()) +
                   " exceeds the limit of 16");
-    if (!resize(to, from->size()))
+    if (!isAlignedVector(from) || !resize(to, from->size()))
       return false;
     for (fbs::uoffset_t i = 0; i < from->size(); ++i)
       to[i] = {from->Get(i)->scale(), from->Get(i)->base()};
@@ -87,7 +100,7 @@ private:
       return true;
     if (from->size() > limits::kRank)
       return fail("a list of window attributes is longer than 16");
-    if (!resize(to, from->size()))
+    if (!isAlignedVector(from) || !resize(to, from->size()))
       return false;
     for (fbs::uoffset_t i = 0; i < from->size(); ++i)
       to[i] = from->Get(i);
@@ -97,9 +110,18 @@ private:
   static ByteRange range(const fb::ByteRange &from) {
     return {from.segment(), from.offset(), from.size(), from.allocation()};
   }
+  bool range(const fb::ByteRange *from, ByteRange &to) {
+    if (!isAligned(from))
+      return false;
+    to = range(*from);
+    return true;
+  }
 
-  static Affine affine(const fb::Affine *from) {
-    return from ? Affine{from->scale(), from->base()} : Affine{};
+  bool affine(const fb::Affine *from, Affine &to) {
+    if (from && !isAligned(from))
+      return false;
+    to = from ? Affine{from->scale(), from->base()} : Affine{};
+    return true;
   }
 
   bool operands(const fbs::Vector<const fb::Operand *> *from,
@@ -108,7 +130,7 @@ private:
       return true;
     if (from->size() > limits::kOperands)
       return fail("a command has more than 65536 operands");
-    if (!resize(to, from->size()))
+    if (!isAlignedVector(from) || !resize(to, from->size()))
       return false;
     for (fbs::uoffset_t i = 0; i < from->size(); ++i) {
       const fb::Operand *operand = from->Get(i);
@@ -177,9 +199,9 @@ bool Decoder::call(const fb::LibraryCall &from, LibraryCall &to) {
 
 bool Decoder::launch(const fb::Launch &from, KernelLaunch &to) {
   to.kernel = from.kernel();
-  to.units = affine(from.units());
   to.grain = from.grain();
-  return operands(from.operands(), to.operands);
+  return affine(from.units(), to.units) &&
+         operands(from.operands(), to.operands);
 }
 
 bool Decoder::command(const fb::Command &from, Command &to) {
@@ -200,13 +222,13 @@ bool Decoder::command(const fb::Command &from, Command &to) {
     if (!launch(*from.launch(), to.launch))
       return false;
   }
-  if (isCall && (!call(*from.call(), to.call) ||
-                 !operands(from.operands(), to.operands)))
+  if (isCall &&
+      (!call(*from.call(), to.call) || !operands(from.operands(), to.operands)))
     return false;
   if (to.kind == CommandKind::Copy) {
-    to.source = range(*from.copy()->source());
-    to.target = range(*from.copy()->target());
-    to.copySize = affine(from.copy()->size());
+    return range(from.copy()->source(), to.source) &&
+           range(from.copy()->target(), to.target) &&
+           affine(from.copy()->size(), to.copySize);
   }
   return true;
 }
@@ -218,7 +240,7 @@ bool Decoder::program(const fb::Program &from, Program &to) {
   if (auto *segments = from.segments()) {
     if (segments->size() > limits::kTensors)
       return fail("more than 1000000 segments");
-    if (!resize(to.segments, segments->size()))
+    if (!isAlignedVector(segments) || !resize(to.segments, segments->size()))
       return false;
     for (fbs::uoffset_t i = 0; i < segments->size(); ++i) {
       to.segments[i].size = segments->Get(i)->size();
@@ -281,7 +303,8 @@ bool Decoder::decode(const fb::Module &from, Module &module) {
               [&](const fb::Parameter &parameter, auto &to) {
                 if (!parameter.range())
                   return fail("a parameter lacks its byte range");
-                to.second = range(*parameter.range());
+                if (!range(parameter.range(), to.second))
+                  return false;
                 return tensor(parameter.tensor(), to.first);
               }) &&
          list(from.provenance(), module.provenance,

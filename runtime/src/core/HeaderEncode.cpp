@@ -47,9 +47,9 @@ private:
   operands(const std::vector<Operand> &values) {
     std::vector<fb::Operand> encoded;
     for (const Operand &value : values)
-      encoded.emplace_back(range(value.range),
-                           uint64_t(value.reads) | uint64_t(value.writes) << 1 |
-                               uint64_t(value.dtype) << 8);
+      encoded.emplace_back(range(value.range), uint64_t(value.reads) |
+                                                   uint64_t(value.writes) << 1 |
+                                                   uint64_t(value.dtype) << 8);
     return builder.CreateVectorOfStructs(encoded);
   }
 
@@ -225,12 +225,14 @@ std::vector<uint8_t> Encoder::encode(const Module &module) {
 static uint64_t estimateSize(const Module &module) {
   uint64_t bytes = 4096;
   for (const Command &command : module.program.commands)
-    bytes += 16 + 32 * (command.operands.size() +
-                        command.launch.operands.size());
+    bytes +=
+        16 + 32 * (command.operands.size() + command.launch.operands.size());
   bytes += 40 * (module.program.inputs.size() + module.program.outputs.size() +
                  module.parameters.size() + module.kernels.size());
   for (const auto &[key, value] : module.provenance)
-    bytes += value.size();
+    bytes += key.size() + value.size();
+  for (const Kernel &kernel : module.kernels)
+    bytes += kernel.description.size();
   return bytes;
 }
 

@@ -42,7 +42,14 @@ struct TensorDesc {
   std::vector<Affine> shape; ///< empty: a scalar
 };
 
-enum class SegmentKind : uint8_t { Private, Peer, Pinned, Const, Input, Output };
+enum class SegmentKind : uint8_t {
+  Private,
+  Peer,
+  Pinned,
+  Const,
+  Input,
+  Output
+};
 
 struct Segment {
   SegmentKind kind = SegmentKind::Private;
@@ -61,8 +68,9 @@ struct ByteRange {
   uint32_t allocation = 0;
 };
 
-/// One buffer a command touches. A range both read and written (in place) is
-/// one operand with both flags.
+/// One buffer a command touches. A range both read and written (in place) has
+/// both flags. A kernel with one operand to read and another to write computes in
+/// place when both are the same range and both have both flags.
 struct Operand {
   ByteRange range;
   bool reads = false;
@@ -97,7 +105,7 @@ struct LibraryCall {
   std::vector<int64_t> window; ///< AvgPool only: spatial
   int64_t groups = 1;
   bool transposeLhs = false, transposeRhs = false; ///< MatMul: last two dims
-  bool countIncludePad = false;                     ///< AvgPool
+  bool countIncludePad = false;                    ///< AvgPool
 };
 
 /// A kernel of the module's native code run over `units` independent units of
@@ -110,7 +118,14 @@ struct KernelLaunch {
   int64_t grain = 1;
 };
 
-enum class CommandKind : uint8_t { Launch, Call, Copy, Collective, Record, Wait };
+enum class CommandKind : uint8_t {
+  Launch,
+  Call,
+  Copy,
+  Collective,
+  Record,
+  Wait
+};
 
 struct Command {
   CommandKind kind = CommandKind::Launch;
@@ -171,8 +186,8 @@ struct Import {
 };
 
 struct Module {
-  std::string target;  ///< "cpu" (later "cuda:sm_90")
-  std::string cpu;     ///< resolved name, e.g. "sapphirerapids"
+  std::string target; ///< "cpu" (later "cuda:sm_90")
+  std::string cpu;    ///< resolved name, e.g. "sapphirerapids"
   std::vector<std::string> cpuFeatures; ///< needed, LLVM names: "avx512f"
   Program program;
   std::vector<Kernel> kernels;

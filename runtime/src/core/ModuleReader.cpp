@@ -10,6 +10,7 @@
 #include "Limits.h"
 #include "ModuleFile.h"
 #include "ModuleFormat.h"
+#include "Text.h"
 #include "VerifyModule.h"
 
 #include <cerrno>
@@ -60,23 +61,23 @@ static Status checkPreamble(const uint8_t *data, uint64_t size) {
     std::string version = std::to_string(major) + "." + std::to_string(minor);
     std::string ours = std::to_string(kMajor) + "." + std::to_string(kMinor);
     if (major < kMajor)
-      return reject("M3", 8, "format version " + version +
-                                 " is no longer supported, this runtime reads " +
-                                 std::to_string(kMajor) + ".0 to " + ours +
-                                 "; compile the model again");
-    return reject("M3", 8, "format version " + version +
-                               " needs runtime format >= " + version +
-                               ", this runtime reads up to " + ours +
-                               "; update the runtime");
+      return reject("M3", 8,
+                    "format version " + version +
+                        " is no longer supported, this runtime reads " +
+                        std::to_string(kMajor) + ".0 to " + ours +
+                        "; compile the model again");
+    return reject(
+        "M3", 8,
+        "format version " + version + " needs runtime format >= " + version +
+            ", this runtime reads up to " + ours + "; update the runtime");
   }
   uint64_t declared = get(data + 16, 8);
   if (declared != size)
     return reject("M4", 16,
-                  declared > size
-                      ? "truncated: " + std::to_string(size) + " bytes of " +
-                            std::to_string(declared)
-                      : std::to_string(size - declared) +
-                            " bytes after the end of the module");
+                  declared > size ? "truncated: " + std::to_string(size) +
+                                        " bytes of " + std::to_string(declared)
+                                  : std::to_string(size - declared) +
+                                        " bytes after the end of the module");
   if (get(data + 24, 8) != 0)
     return reject("M5", 24, "reserved bytes are not zero");
   return {};
@@ -88,8 +89,9 @@ static Status checkSections(const uint8_t *data, uint64_t size,
                             ModuleView &view, std::vector<uint32_t> &kinds) {
   uint64_t count = get(data + 12, 4);
   if (count == 0 || count > limits::kSections)
-    return reject("M6", 12, std::to_string(count) +
-                                " sections, the format allows 1 to 64");
+    return reject("M6", 12,
+                  std::to_string(count) +
+                      " sections, the format allows 1 to 64");
   uint64_t end = kPreambleSize + count * kEntrySize;
   if (end > size)
     return reject("M6", 12, "section table is longer than the file");
@@ -118,8 +120,9 @@ static Status checkSections(const uint8_t *data, uint64_t size,
     if (length == 0)
       return reject("M9", at + 16, "empty section");
     if (offset != end)
-      return reject("M9", at + 8, "section does not start where the one before "
-                                  "it ends");
+      return reject("M9", at + 8,
+                    "section does not start where the one before "
+                    "it ends");
     if (!rangeFits(offset, length, size))
       return reject("M9", at + 16, "section reaches beyond the file");
     auto padded = checkedAlign(offset + length, kAlignment);
@@ -220,11 +223,11 @@ Status LoadedModule::checkUnchanged() const {
   struct stat info;
   if (fstat(descriptor, &info) != 0)
     return Status(Code::Environment,
-                  "'" + path + "': " + std::strerror(errno));
+                  "'" + escape(path) + "': " + std::strerror(errno));
   if (uint64_t(info.st_size) != mappingSize ||
       info.st_mtim.tv_sec != changeSeconds ||
       info.st_mtim.tv_nsec != changeNanoseconds)
-    return Status(Code::Rejected, "'" + path +
+    return Status(Code::Rejected, "'" + escape(path) +
                                       "': the module file was changed while it "
                                       "was loaded; load it again");
   return {};
@@ -241,13 +244,14 @@ fusion::rt::loadModuleFile(const std::string &path) {
       return Status(errno == EMFILE || errno == ENFILE || errno == ENOMEM
                         ? Code::Resources
                         : Code::Environment,
-                    "can't open '" + path + "': " + std::strerror(errno) +
-                        "; check the path");
+                    "can't open '" + escape(path) +
+                        "': " + std::strerror(errno) + "; check the path");
     if (!S_ISREG(info.st_mode))
-      return Status(Code::Rejected, "'" + path + "': not a regular file");
+      return Status(Code::Rejected,
+                    "'" + escape(path) + "': not a regular file");
     if (info.st_size < int64_t(kPreambleSize))
       return Status(Code::Rejected,
-                    "'" + path + "': too short for a module (" +
+                    "'" + escape(path) + "': too short for a module (" +
                         std::to_string(info.st_size) + " bytes)");
     loaded->ownerId = info.st_uid;
     loaded->mode = info.st_mode & 07777;
@@ -257,14 +261,14 @@ fusion::rt::loadModuleFile(const std::string &path) {
     void *mapping = mmap(nullptr, loaded->mappingSize, PROT_READ, MAP_PRIVATE,
                          loaded->descriptor, 0);
     if (mapping == MAP_FAILED)
-      return Status(Code::Resources, "can't map '" + path +
+      return Status(Code::Resources, "can't map '" + escape(path) +
                                          "': " + std::strerror(errno));
     loaded->mapping = mapping;
     loaded->bytes = static_cast<const uint8_t *>(mapping);
     auto view = readModule(mapping, loaded->mappingSize);
     if (!view)
       return Status(view.status().code(),
-                    "'" + path + "': " + view.status().message(),
+                    "'" + escape(path) + "': " + view.status().message(),
                     view.status().op());
     loaded->view = std::move(*view);
     FUSION_RT_TRY(loaded->checkUnchanged());

@@ -8,6 +8,7 @@
 #include "HeaderCodec.h"
 #include "ModuleFile.h"
 #include "ModuleFormat.h"
+#include "Text.h"
 #include "VerifyModule.h"
 
 #include <cerrno>
@@ -139,12 +140,12 @@ public:
     struct stat info;
     if (lstat(target.c_str(), &info) == 0) {
       if (S_ISLNK(info.st_mode))
-        return Status(Code::Usage, "'" + target +
+        return Status(Code::Usage, "'" + escape(target) +
                                        "': is a symbolic link; name the file "
                                        "itself or remove the link");
       if (!S_ISREG(info.st_mode))
-        return Status(Code::Usage,
-                      "'" + target + "': exists and is not a regular file");
+        return Status(Code::Usage, "'" + escape(target) +
+                                       "': exists and is not a regular file");
       keepMode = true;
       mode = info.st_mode & 0777;
     }
@@ -154,9 +155,9 @@ public:
         return failed("can't get random bytes for");
       name = target + "." + std::to_string(random) + ".tmp";
       // 0666 lets the umask decide, as for any file a user makes.
-      descriptor = ::open(name.c_str(),
-                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                          0666);
+      descriptor =
+          ::open(name.c_str(),
+                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
       if (descriptor >= 0)
         return {};
       if (errno != EEXIST)
@@ -195,8 +196,8 @@ public:
     // opened or synced (some file systems) doesn't undo a complete file.
     size_t slash = target.rfind('/');
     std::string directory = slash == std::string::npos ? "."
-                            : slash == 0               ? "/"
-                                                       : target.substr(0, slash);
+                            : slash == 0 ? "/"
+                                         : target.substr(0, slash);
     int parent = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent >= 0) {
       fsync(parent);
@@ -211,8 +212,8 @@ private:
     bool full = code == ENOSPC || code == EDQUOT || code == EFBIG ||
                 code == ENOMEM || code == EMFILE || code == ENFILE;
     return Status(full ? Code::Resources : Code::Usage,
-                  std::string(what) + " '" + target + "': " +
-                      std::strerror(code) +
+                  std::string(what) + " '" + escape(target) +
+                      "': " + std::strerror(code) +
                       (full ? "; free space or choose another place"
                             : "; check the path and its permissions"));
   }

@@ -26,8 +26,8 @@ public:
 
 private:
   Status bad(const std::string &what) {
-    return Status(Code::BadProgram,
-                  "command '" + escape(name) + "': " + what, name);
+    return Status(Code::BadProgram, "command '" + escape(name) + "': " + what,
+                  name);
   }
 
   Status verifyOperands();
@@ -103,8 +103,8 @@ Status CallVerifier::verifyWindow(size_t spatial) {
   if (spatial < 1 || spatial > 3)
     return bad("has " + std::to_string(spatial) +
                " spatial dimensions; 1 to 3 are supported");
-  for (auto *list : {&call.strides, &call.dilations, &call.padLow,
-                     &call.padHigh})
+  for (auto *list :
+       {&call.strides, &call.dilations, &call.padLow, &call.padHigh})
     if (list->size() != spatial)
       return bad("strides, dilations and pads need one value a spatial "
                  "dimension");
@@ -279,10 +279,11 @@ Status CallVerifier::verify() {
   }
   FUSION_RT_TRY(verifyOperands());
   for (int64_t batch : {minBatch, maxBatch}) {
-    Status status = call.op == LibraryOp::Conv            ? verifyConv(batch)
-                    : call.op == LibraryOp::ConvTranspose ? verifyConvTranspose(batch)
-                    : isPool                              ? verifyAvgPool(batch)
-                                                          : verifyMatMul(batch);
+    Status status = call.op == LibraryOp::Conv ? verifyConv(batch)
+                    : call.op == LibraryOp::ConvTranspose
+                        ? verifyConvTranspose(batch)
+                    : isPool ? verifyAvgPool(batch)
+                             : verifyMatMul(batch);
     FUSION_RT_TRY(status);
   }
   return {};

@@ -98,6 +98,13 @@ Status ModuleVerifier::verifyHead() {
                      module.parameters.size() + program.segments.size();
   if (tensors > limits::kTensors)
     return bad("more than 1000000 inputs, outputs, parameters and segments");
+  for (const std::string &feature : module.cpuFeatures)
+    FUSION_RT_TRY(verifyName(feature, "CPU feature"));
+  for (const auto &line : module.provenance) {
+    FUSION_RT_TRY(verifyName(line.first, "provenance"));
+    if (!isUtf8(line.second))
+      return bad("provenance '" + escape(line.first) + "' is not UTF-8");
+  }
   FUSION_RT_TRY(verifyName(module.target, "target"));
   FUSION_RT_TRY(verifyName(module.cpu, "CPU"));
   FUSION_RT_TRY(verifyName(module.buildId, "build"));
@@ -186,10 +193,9 @@ Status ModuleVerifier::verifyPorts() {
       names.push_back(port.tensor.name);
     std::sort(names.begin(), names.end());
     auto twice = std::adjacent_find(names.begin(), names.end());
-    return twice == names.end()
-               ? Status()
-               : bad(std::string(what) + " '" + escape(*twice) +
-                     "' appears twice");
+    return twice == names.end() ? Status()
+                                : bad(std::string(what) + " '" +
+                                      escape(*twice) + "' appears twice");
   };
   FUSION_RT_TRY(unique(program.inputs, "input"));
   FUSION_RT_TRY(unique(program.outputs, "output"));
@@ -218,6 +224,9 @@ Status ModuleVerifier::verifyNativeCode() {
     return bad("native code without kernels, or kernels without native code");
   for (const Kernel &kernel : module.kernels) {
     FUSION_RT_TRY(verifyName(kernel.symbol, "kernel"));
+    if (!isUtf8(kernel.description))
+      return bad("description of kernel '" + escape(kernel.symbol) +
+                 "' is not UTF-8");
     if (kernel.symbol.empty() || kernel.symbol.find('\0') != std::string::npos)
       return bad("kernel symbol is empty or holds a zero byte");
   }

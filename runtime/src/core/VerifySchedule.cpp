@@ -186,8 +186,7 @@ Status ScheduleVerifier::read(IntervalMap &map, uint32_t segment,
     if (numbered && interval.allocation != range.allocation)
       return bad("S4: reads allocation " + std::to_string(range.allocation) +
                  " at byte " + std::to_string(std::max(it->first, reached)) +
-                 " of segment " + std::to_string(segment) +
-                 ", which command " +
+                 " of segment " + std::to_string(segment) + ", which command " +
                  std::to_string(interval.writer.command) +
                  " wrote for allocation " +
                  std::to_string(interval.allocation));
@@ -317,7 +316,8 @@ Status ScheduleVerifier::checkDisjoint(const Command &command) {
   }
   if (command.kind == CommandKind::Launch || (isCall && command.hasTail))
     for (const Operand &operand : command.launch.operands)
-      add(operand.range, operand.writes, false, false);
+      add(operand.range, operand.writes, false,
+          operand.reads && operand.writes);
   if (command.kind == CommandKind::Copy) {
     add(command.source, false, true, false);
     add(command.target, true, true, false);
@@ -340,7 +340,8 @@ Status ScheduleVerifier::checkDisjoint(const Command &command) {
       return exact && a.exempt && b.exempt;
     if (a.ofCall != b.ofCall)
       return exact && (a.ofCall ? a.exempt : b.exempt);
-    return false;
+    // A kernel that computes in place says so on both of its operands.
+    return exact && a.exempt && b.exempt;
   };
   // `open` holds the items that reach beyond the current one's start. Readers
   // may pile up there, so only the writers are compared with everything.

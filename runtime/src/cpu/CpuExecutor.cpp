@@ -70,8 +70,7 @@ Status CpuExecutor::allocateArena() {
         segment.kind != SegmentKind::Peer &&
         segment.kind != SegmentKind::Pinned)
       continue;
-    auto start =
-        checkedAlign(size, std::max<uint64_t>(segment.alignment, 64));
+    auto start = checkedAlign(size, std::max<uint64_t>(segment.alignment, 64));
     auto end = start ? checkedAdd(*start, segment.size) : std::nullopt;
     if (!end)
       return Status(Code::Resources, "memory: segment sizes wrap 64 bits");
@@ -136,19 +135,18 @@ Status CpuExecutor::prepare(int64_t batch) {
   auto plan = makePlan(view, *library, code->kernels(), segments, batch);
   if (!plan)
     return plan.status();
-  FUSION_RT_TRY(checkMemoryLimit(
-      program,
-      arenaSize + library->packedBytes() +
-          std::max(scratchpadSize, (*plan)->scratchpadBytes),
-      limit));
+  FUSION_RT_TRY(
+      checkMemoryLimit(program,
+                       arenaSize + library->packedBytes() +
+                           std::max(scratchpadSize, (*plan)->scratchpadBytes),
+                       limit));
   FUSION_RT_TRY(growScratchpad((*plan)->scratchpadBytes));
   (*plan)->setScratchpad(scratchpad.get());
   plans[batch] = std::move(*plan);
   return {};
 }
 
-Status CpuExecutor::run(int64_t batch, void *const *bases,
-                        Observer *observer) {
+Status CpuExecutor::run(int64_t batch, void *const *bases, Observer *observer) {
   if (!current || current->batch != batch) {
     FUSION_RT_TRY(prepare(batch));
     current = plans[batch].get();

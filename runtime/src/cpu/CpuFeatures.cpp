@@ -155,9 +155,8 @@ static bool isSupported(const Feature &feature) {
   return (readXcr0() & feature.state) == feature.state;
 }
 
-Status
-fusion::rt::checkCpuFeatures(const std::string &cpu,
-                             const std::vector<std::string> &names) {
+Status fusion::rt::checkCpuFeatures(const std::string &cpu,
+                                    const std::vector<std::string> &names) {
   std::string missing;
   for (const std::string &name : names) {
     const Feature *found = nullptr;

@@ -71,8 +71,7 @@ Status ElfReader::readHeaders() {
   if (!load(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
       header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_type != ET_DYN ||
-      header.e_machine != EM_X86_64 ||
-      header.e_phentsize != sizeof(Elf64_Phdr))
+      header.e_machine != EM_X86_64 || header.e_phentsize != sizeof(Elf64_Phdr))
     return reject("not an x86-64 ELF shared object");
   if (header.e_phnum == 0 || header.e_phnum > 64)
     return reject("has no or more than 64 program headers");

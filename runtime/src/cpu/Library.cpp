@@ -1,8 +1,9 @@
 //===- Library.cpp - Contractions and pools through oneDNN ----------------===//
 //
 // Activations keep the layout the module declares; constant weights take
-// whatever layout the chosen implementation likes best. The only post-op is the
-// sum with the addend, which oneDNN computes exactly as our own kernels do.
+// whatever layout the chosen implementation likes best. No post-ops: oneDNN
+// adds a sum before the bias or even before the products, depending on the
+// implementation it chose, so the executor adds the addend itself afterwards.
 //
 //===----------------------------------------------------------------------===//
 #include "Library.h"
@@ -206,11 +207,6 @@ Expected<PreparedCall> Library::prepare(const LibraryCall &call,
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     attr.set_fpmath_mode(dnnl::fpmath_mode::strict);
-    if (call.hasAddend) {
-      dnnl::post_ops ops;
-      ops.append_sum(1.0f);
-      attr.set_post_ops(ops);
-    }
     PreparedCall result;
     memory::desc weights, scratchpad;
     auto makeConv = [&](auto tag, algorithm kind) {
@@ -258,7 +254,11 @@ Expected<PreparedCall> Library::prepare(const LibraryCall &call,
     };
     argument(DNNL_ARG_SRC, result.input);
     if (call.op != LibraryOp::AvgPool) {
-      if (constantWeights) {
+      if (constantWeights && weights == spec.plainWeights) {
+        // Nothing to pack: the library reads the constants where they are.
+        result.weights =
+            memory(weights, cpu, const_cast<void *>(constantWeights));
+      } else if (constantWeights) {
         result.weights =
             packWeights(spec.plainWeights, weights, constantWeights);
       } else if (weights == spec.plainWeights) {

@@ -34,10 +34,11 @@ class Library {
 public:
   Library();
 
-  /// Prepares `call` for `rows` of the output's leading dimension at `batch`
-  /// (all of them: rows < 0). `constantWeights` are the bytes of the second
-  /// operand if they never change (they are then packed once), else null.
-  /// Errors: `Rejected` if the library can't compute this call, `Resources`.
+  /// Prepares `call` without its addend for `rows` of the output's leading
+  /// dimension at `batch` (all of them: rows < 0). `constantWeights` are the
+  /// bytes of the second operand if they never change (they are then packed
+  /// once), else null. Errors: `Rejected` if the library can't compute this
+  /// call, `Resources`.
   Expected<PreparedCall> prepare(const LibraryCall &call,
                                  const std::string &name, int64_t batch,
                                  int64_t rows, const void *constantWeights);

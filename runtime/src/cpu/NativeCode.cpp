@@ -34,8 +34,8 @@ NativeCode::~NativeCode() {
 
 static Status systemError(const char *what) {
   int code = errno;
-  bool isLimit = code == ENOMEM || code == EMFILE || code == ENFILE ||
-                 code == ENOSPC;
+  bool isLimit =
+      code == ENOMEM || code == EMFILE || code == ENFILE || code == ENOSPC;
   return Status(isLimit ? Code::Resources : Code::Environment,
                 std::string("native code: ") + what + ": " +
                     std::strerror(code));

@@ -24,22 +24,36 @@ void Plan::bind(const std::vector<char *> &segments) {
 }
 
 void Plan::setScratchpad(void *memory) {
+  for (uint32_t slot : temporarySlots)
+    slots[slot] = static_cast<char *>(memory) + temporaryOffset;
   for (auto &call : calls)
     if (call->scratchpad)
       call->scratchpad.set_data_handle(memory);
+}
+
+/// A kernel: output[i] += addend[i]; buffers are output, addend.
+static void addInPlace(void *const *buffers, int64_t, int64_t begin,
+                       int64_t end) {
+  typedef float Vector __attribute__((vector_size(32), aligned(4)));
+  float *output = static_cast<float *>(buffers[0]);
+  const float *addend = static_cast<const float *>(buffers[1]);
+  int64_t i = begin;
+  for (; i + 8 <= end; i += 8)
+    *reinterpret_cast<Vector *>(output + i) +=
+        *reinterpret_cast<const Vector *>(addend + i);
+  for (; i < end; ++i)
+    output[i] += addend[i];
 }
 
 /// Output = bias + addend (each optional) where nothing is contracted.
 void Plan::fill(const Step &step) {
   const LibraryCall &call = program->commands[step.command].call;
   float *output = static_cast<float *>(slots[step.slot]);
-  const float *bias = call.hasBias
-                          ? static_cast<float *>(slots[step.slot + 1])
-                          : nullptr;
+  const float *bias =
+      call.hasBias ? static_cast<float *>(slots[step.slot + 1]) : nullptr;
   const float *addend =
-      call.hasAddend
-          ? static_cast<float *>(slots[step.slot + 1 + call.hasBias])
-          : nullptr;
+      call.hasAddend ? static_cast<float *>(slots[step.slot + 1 + call.hasBias])
+                     : nullptr;
   uint64_t count = *elementCount(call.outputShape, batch);
   // The bias runs along the columns of a matmul and the channels of a conv.
   bool isMatMul = call.op == LibraryOp::MatMul;
@@ -76,6 +90,10 @@ dnnl_status_t Plan::runStep(const Step &step, dnnl_stream_t stream,
     if (hooks.onCopy)
       hooks.onCopy(name(), step.end);
     std::memcpy(slots[step.slot], slots[step.slot + 1], size_t(step.end));
+    return dnnl_success;
+  case Step::Add:
+    runUnits(addInPlace, &slots[step.slot], batch, 0, step.end,
+             /*grain=*/1 << 14, step.oneThread ? 1 : threads);
     return dnnl_success;
   case Step::Fill:
     fill(step);

@@ -11,17 +11,18 @@ namespace fusion::rt {
 
 /// One thing the CPU does. A command is one or several consecutive steps.
 struct Step {
-  enum Kind : uint8_t { Kernel, Primitive, Copy, Fill } kind;
+  enum Kind : uint8_t { Kernel, Primitive, Copy, Add, Fill } kind;
   bool startsCommand = false; ///< the first step of its command
   bool isTail = false;        ///< a kernel that is a call's epilogue
   uint32_t command = 0;
-  /// Kernel: its buffers start here. Copy: target, source. Fill: output, bias,
-  /// addend.
+  /// Kernel: its buffers start here. Copy: target, source. Add: output, addend.
+  /// Fill: output, bias, addend.
   uint32_t slot = 0;
   uint32_t argumentCount = 0; ///< Primitive
-  bool oneThread = false;     ///< Primitive: too small to share
+  bool oneThread = false;     ///< Primitive, Add: too small to share
   KernelFunction function = nullptr;
-  int64_t begin = 0, end = 0, grain = 1; ///< Kernel: units. Copy: bytes in end
+  int64_t begin = 0, end = 0, grain = 1; ///< Kernel: units. Copy: bytes, Add:
+                                         ///< elements in end
   dnnl_primitive_t primitive = nullptr;
   const dnnl_exec_arg_t *arguments = nullptr;
 };
@@ -31,6 +32,7 @@ struct Step {
 class Plan {
 public:
   int64_t batch = 1;
+  /// Of library calls, followed by copies of addends that a call overwrites.
   uint64_t scratchpadBytes = 0;
 
   /// Points everything at the given segment bases.
@@ -60,6 +62,8 @@ private:
 
   std::vector<Step> steps;
   std::vector<void *> slots;
+  std::vector<uint32_t> temporarySlots; ///< point behind the scratchpad
+  uint64_t temporaryOffset = 0;
   std::vector<SlotPatch> slotPatches;
   std::vector<MemoryPatch> memoryPatches;
   std::vector<char *> bound; ///< the bases at the last `bind`

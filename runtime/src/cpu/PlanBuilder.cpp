@@ -45,6 +45,8 @@ private:
   double multiplyAdds(const LibraryCall &call, int64_t rows) const;
   Step &addStep(Step::Kind kind);
   void addSlot(const ByteRange &range, uint64_t extra = 0);
+  /// A slot for `bytes` that are needed only within one command.
+  void addTemporarySlot(uint64_t bytes);
   void bindMemory(const dnnl::memory &memory, const ByteRange &range,
                   uint64_t extra = 0);
 
@@ -59,6 +61,7 @@ private:
   const std::vector<char *> &segments;
   int64_t batch;
   std::unique_ptr<Plan> plan;
+  uint64_t temporaryBytes = 0;
   uint32_t command = 0;
   bool isFirst = true;
 };
@@ -83,6 +86,12 @@ void PlanBuilder::addSlot(const ByteRange &range, uint64_t extra) {
         {uint32_t(plan->slots.size()), range.segment, offset});
   char *base = segments[range.segment];
   plan->slots.push_back(base ? base + offset : nullptr);
+}
+
+void PlanBuilder::addTemporarySlot(uint64_t bytes) {
+  temporaryBytes = std::max(temporaryBytes, bytes);
+  plan->temporarySlots.push_back(uint32_t(plan->slots.size()));
+  plan->slots.push_back(nullptr);
 }
 
 void PlanBuilder::bindMemory(const dnnl::memory &memory, const ByteRange &range,
@@ -148,9 +157,10 @@ double PlanBuilder::multiplyAdds(const LibraryCall &call, int64_t rows) const {
            product(call.weightShape, 1);
   }
   case LibraryOp::MatMul:
-    return outputs * double(*evaluate(call.inputShape[call.inputShape.size() -
-                                                      1 - call.transposeLhs],
-                                      batch));
+    return outputs *
+           double(*evaluate(
+               call.inputShape[call.inputShape.size() - 1 - call.transposeLhs],
+               batch));
   case LibraryOp::AvgPool:
     for (int64_t size : call.window)
       outputs *= double(size);
@@ -184,14 +194,19 @@ Status PlanBuilder::addPrimitive(const Command &command, int64_t from,
           evaluate(call.outputShape[0], batch))
     weightOffset = uint64_t(from) * rowBytes(call.weightShape);
 
-  if (call.hasAddend) {
-    const ByteRange &addend = operands[2 + call.hasBias].range;
-    if (addend.segment != output.segment || addend.offset != output.offset) {
-      uint64_t bytes = rows < 0
-                           ? *byteCount(call.outputShape, call.dtype, batch)
-                           : uint64_t(rows) * rowBytes(call.outputShape);
-      addCopy(output, outputOffset, addend, outputOffset, bytes);
-    }
+  // An addend in the output's own bytes is saved before the call overwrites it.
+  uint64_t outputBytes = rows < 0
+                             ? *byteCount(call.outputShape, call.dtype, batch)
+                             : uint64_t(rows) * rowBytes(call.outputShape);
+  const ByteRange *addend =
+      call.hasAddend ? &operands[2 + call.hasBias].range : nullptr;
+  bool saveAddend = addend && addend->segment == output.segment &&
+                    addend->offset == output.offset;
+  if (saveAddend) {
+    Step &step = addStep(Step::Copy);
+    step.end = int64_t(outputBytes);
+    addTemporarySlot(outputBytes);
+    addSlot(*addend, outputOffset);
   }
 
   const void *constantWeights = nullptr;
@@ -218,9 +233,8 @@ Status PlanBuilder::addPrimitive(const Command &command, int64_t from,
     bindMemory(owned.bias, operands[2].range);
   bindMemory(owned.output, output, outputOffset);
   if (owned.scratchpad)
-    plan->scratchpadBytes =
-        std::max<uint64_t>(plan->scratchpadBytes,
-                           owned.scratchpad.get_desc().get_size());
+    plan->scratchpadBytes = std::max<uint64_t>(
+        plan->scratchpadBytes, owned.scratchpad.get_desc().get_size());
   if (owned.reorder) {
     auto list = std::make_unique<std::vector<dnnl_exec_arg_t>>();
     list->push_back({DNNL_ARG_FROM, owned.plainWeights.get()});
@@ -237,6 +251,16 @@ Status PlanBuilder::addPrimitive(const Command &command, int64_t from,
   step.arguments = owned.arguments.data();
   step.argumentCount = uint32_t(owned.arguments.size());
   step.oneThread = oneThread;
+  if (addend) {
+    Step &add = addStep(Step::Add);
+    add.end = int64_t(outputBytes / elementSize(call.dtype));
+    add.oneThread = oneThread;
+    addSlot(output, outputOffset);
+    if (saveAddend)
+      addTemporarySlot(outputBytes);
+    else
+      addSlot(*addend, outputOffset);
+  }
   return {};
 }
 
@@ -245,8 +269,7 @@ Status PlanBuilder::addCall(const Command &command) {
   uint64_t outputBytes = *byteCount(call.outputShape, call.dtype, batch);
   if (outputBytes == 0)
     return {};
-  int64_t units =
-      command.hasTail ? *evaluate(command.launch.units, batch) : 0;
+  int64_t units = command.hasTail ? *evaluate(command.launch.units, batch) : 0;
   // Nothing is contracted: the result is bias plus addend.
   bool isEmpty = *elementCount(call.inputShape, batch) == 0 ||
                  (call.op != LibraryOp::AvgPool &&
@@ -303,6 +326,9 @@ Expected<std::unique_ptr<Plan>> PlanBuilder::build() {
       break;
     }
   }
+  plan->temporaryOffset = (plan->scratchpadBytes + 63) & ~uint64_t(63);
+  if (temporaryBytes)
+    plan->scratchpadBytes = plan->temporaryOffset + temporaryBytes;
   return std::move(plan);
 }
 

@@ -90,7 +90,8 @@ Status fusion::rt::checkMemoryLimit(const Program &program, uint64_t need,
   if (!largest.empty())
     message += "; largest buffers:";
   for (size_t i = 0; i < largest.size() && i < 5; ++i)
-    message += std::string(i ? "," : "") + " '" + escape(largest[i].second, 64) +
-               "' " + bytesText(largest[i].first);
+    message += std::string(i ? "," : "") + " '" +
+               escape(largest[i].second, 64) + "' " +
+               bytesText(largest[i].first);
   return Status(Code::Resources, message);
 }

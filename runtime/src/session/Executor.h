@@ -70,8 +70,8 @@ public:
 
 /// The CPU backend. Loads native code: the caller has checked trust. `module`
 /// outlives the executor.
-Expected<std::unique_ptr<Executor>> makeCpuExecutor(const ModuleView &module,
-                                                    const SessionOptions &options);
+Expected<std::unique_ptr<Executor>>
+makeCpuExecutor(const ModuleView &module, const SessionOptions &options);
 
 /// The counting backend: computes nothing, writes zeros to the outputs.
 Expected<std::unique_ptr<Executor>>

@@ -31,12 +31,12 @@ Session::create(std::shared_ptr<LoadedModule> module,
     session->loaded = std::move(module);
     session->memoryLimit = options.memoryLimit;
     const ModuleView &view = session->loaded->view;
-    auto backend = options.backend == "cpu"    ? makeCpuExecutor(view, options)
-                   : options.backend == "null" ? makeNullExecutor(view, options)
-                                               : Status(Code::Usage,
-                                                        "unknown backend '" +
-                                                            escape(options.backend) +
-                                                            "'; use cpu or null");
+    auto backend = options.backend == "cpu" ? makeCpuExecutor(view, options)
+                   : options.backend == "null"
+                       ? makeNullExecutor(view, options)
+                       : Status(Code::Usage, "unknown backend '" +
+                                                 escape(options.backend) +
+                                                 "'; use cpu or null");
     if (!backend)
       return backend.status();
     session->backend = std::move(*backend);
@@ -58,11 +58,10 @@ Status Session::checkBatch(int64_t batch) const {
   const Program &program = module().program;
   if (batch >= program.minBatch && batch <= program.maxBatch)
     return {};
-  return Status(Code::Usage,
-                "batch " + std::to_string(batch) +
-                    " is outside the module's range " +
-                    std::to_string(program.minBatch) + ".." +
-                    std::to_string(program.maxBatch));
+  return Status(Code::Usage, "batch " + std::to_string(batch) +
+                                 " is outside the module's range " +
+                                 std::to_string(program.minBatch) + ".." +
+                                 std::to_string(program.maxBatch));
 }
 
 Status Session::prepare(int64_t batch) {
@@ -112,7 +111,8 @@ Status Session::checkOverlap(int64_t batch, const void *const *inputs,
         continue;
       const Span *input = span.isOutput ? other : &span;
       const Span *output = span.isOutput ? &span : other;
-      if (!input->isOutput && output->isOutput && input->begin == output->begin &&
+      if (!input->isOutput && output->isOutput &&
+          input->begin == output->begin &&
           program.inputs[input->port].donatedTo == int32_t(output->port))
         continue;
       const Port &port = program.outputs[output->port];

@@ -22,18 +22,16 @@ static Status checkOwn(const LoadedModule &module) {
                        "--trust=all if you trust it";
   std::string what = "module '" + escape(module.path) + "' ";
   if (module.path.empty() || module.ownerId < 0)
-    return Status(Code::Rejected,
-                  "a module in memory has no owner" + advice);
+    return Status(Code::Rejected, "a module in memory has no owner" + advice);
   if (uint64_t(module.ownerId) != geteuid())
     return Status(Code::Rejected, what + "is owned by another user" + advice);
   if (module.mode & 022)
     return Status(Code::Rejected,
                   what + "can be written by others (chmod go-w it)" + advice);
   if (module.view.module.buildId != buildId())
-    return Status(Code::Rejected,
-                  what + "was made by another build (" +
-                      escape(module.view.module.buildId, 64) + ", this is " +
-                      buildId() + ")" + advice);
+    return Status(Code::Rejected, what + "was made by another build (" +
+                                      escape(module.view.module.buildId, 64) +
+                                      ", this is " + buildId() + ")" + advice);
   return {};
 }
 
@@ -73,15 +71,14 @@ static Status checkSignature(const LoadedModule &module,
   // The whole file lies in memory from its first byte.
   const uint8_t *bytes = module.fileBytes();
   std::unique_ptr<EVP_MD_CTX, ContextDeleter> context(EVP_MD_CTX_new());
-  if (!context ||
-      EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr,
-                           key.get()) != 1)
+  if (!context || EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr,
+                                       key.get()) != 1)
     return Status(Code::Resources, "out of memory while verifying a signature");
   if (EVP_DigestVerify(context.get(), signature, 64, bytes,
                        module.view.fileSize) != 1)
     return Status(Code::Rejected, "module '" + escape(module.path) +
-                                      "' is not signed by '" +
-                                      escape(keyPath) + "'");
+                                      "' is not signed by '" + escape(keyPath) +
+                                      "'");
   return {};
 }
 

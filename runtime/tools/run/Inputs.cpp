@@ -59,9 +59,9 @@ Tensor fusion::rt::randomTensor(const TensorDesc &desc, int64_t batch,
     uint64_t bits = nextRandom(state);
     bool isFloat = desc.dtype == DType::F64 || desc.dtype == DType::F32 ||
                    desc.dtype == DType::F16 || desc.dtype == DType::BF16;
-    int64_t value = isFloat                    ? int64_t(bits % 9) - 4
+    int64_t value = isFloat                   ? int64_t(bits % 9) - 4
                     : desc.dtype == DType::I1 ? int64_t(bits & 1)
-                                               : int64_t(bits & 3);
+                                              : int64_t(bits & 3);
     storeNumber(&tensor.bytes[at], desc.dtype, double(value));
   }
   return tensor;
@@ -71,13 +71,13 @@ Tensor fusion::rt::randomTensor(const TensorDesc &desc, int64_t batch,
 static Status inferBatch(const TensorDesc &desc, const Tensor &tensor,
                          int64_t &batch) {
   auto mismatch = [&] {
-    return Status(Code::Usage,
-                  "input '" + escape(desc.name) + "': expected shape " +
-                      shapeText(desc.shape) + ", got " +
-                      sizesText(tensor.shape) +
-                      (batch ? " (B = " + std::to_string(batch) +
-                                   " from another dimension)"
-                             : ""));
+    return Status(
+        Code::Usage,
+        "input '" + escape(desc.name) + "': expected shape " +
+            shapeText(desc.shape) + ", got " + sizesText(tensor.shape) +
+            (batch
+                 ? " (B = " + std::to_string(batch) + " from another dimension)"
+                 : ""));
   };
   if (tensor.dtype != desc.dtype)
     return Status(Code::Usage, "input '" + escape(desc.name) +
@@ -125,9 +125,9 @@ Expected<RunInputs> fusion::rt::collectInputs(const Program &program,
     if (std::none_of(
             program.inputs.begin(), program.inputs.end(),
             [&](const Port &port) { return port.tensor.name == entry.first; }))
-      return Status(Code::Usage, "the module has no input '" +
-                                     escape(entry.first) + "'; its inputs are " +
-                                     portNames(program.inputs));
+      return Status(Code::Usage,
+                    "the module has no input '" + escape(entry.first) +
+                        "'; its inputs are " + portNames(program.inputs));
 
   RunInputs result;
   int64_t batch = options.batch.value_or(0);

@@ -18,8 +18,9 @@ static std::string tensorText(const TensorDesc &tensor) {
 }
 
 static std::string affineText(Affine size) {
-  return size.scale == 0 ? std::to_string(size.base)
-                         : shapeText({size}).substr(1, shapeText({size}).size() - 2);
+  return size.scale == 0
+             ? std::to_string(size.base)
+             : shapeText({size}).substr(1, shapeText({size}).size() - 2);
 }
 
 static std::string rangeText(const ByteRange &range) {
@@ -54,19 +55,18 @@ static void printCommand(const Module &module, size_t index) {
     printLaunch(module, command.launch);
     break;
   case CommandKind::Call:
-    std::printf("call '%s': %s %s%s%s %s x %s -> %s %s",
-                escape(command.name).c_str(),
-                libraryOps[uint8_t(command.call.op)],
-                dtypeName(command.call.dtype),
-                command.call.channelsLast ? " nhwc" : "",
-                command.call.hasBias
-                    ? command.call.hasAddend ? " +bias +addend" : " +bias"
-                : command.call.hasAddend ? " +addend"
-                                         : "",
-                shapeText(command.call.inputShape).c_str(),
-                shapeText(command.call.weightShape).c_str(),
-                shapeText(command.call.outputShape).c_str(),
-                operandsText(command.operands).c_str());
+    std::printf(
+        "call '%s': %s %s%s%s %s x %s -> %s %s", escape(command.name).c_str(),
+        libraryOps[uint8_t(command.call.op)], dtypeName(command.call.dtype),
+        command.call.channelsLast ? " nhwc" : "",
+        command.call.hasBias
+            ? command.call.hasAddend ? " +bias +addend" : " +bias"
+        : command.call.hasAddend ? " +addend"
+                                 : "",
+        shapeText(command.call.inputShape).c_str(),
+        shapeText(command.call.weightShape).c_str(),
+        shapeText(command.call.outputShape).c_str(),
+        operandsText(command.operands).c_str());
     if (command.hasTail) {
       std::printf("; tail ");
       printLaunch(module, command.launch);
@@ -105,16 +105,18 @@ void fusion::rt::printModule(const LoadedModule &loaded,
   std::string features;
   for (const std::string &feature : module.cpuFeatures)
     features += " " + escape(feature);
-  std::printf("  CPU features:%s\n", features.empty() ? " none" : features.c_str());
+  std::printf("  CPU features:%s\n",
+              features.empty() ? " none" : features.c_str());
   for (const SectionInfo &section : view.sections)
     std::printf("  section %-12s offset %llu size %llu sha256 %s\n",
                 section.name.c_str(), (unsigned long long)section.offset,
                 (unsigned long long)section.size,
                 toHex(section.digest).c_str());
-  std::printf("program '%s', batch %lld..%lld, %u streams, %u events, peak %s\n",
-              escape(program.name).c_str(), (long long)program.minBatch,
-              (long long)program.maxBatch, program.streams, program.events,
-              bytesText(program.peakBytes).c_str());
+  std::printf(
+      "program '%s', batch %lld..%lld, %u streams, %u events, peak %s\n",
+      escape(program.name).c_str(), (long long)program.minBatch,
+      (long long)program.maxBatch, program.streams, program.events,
+      bytesText(program.peakBytes).c_str());
   for (const Port &port : program.inputs) {
     std::printf("  input %s", tensorText(port.tensor).c_str());
     if (port.donatedTo >= 0)
@@ -130,11 +132,10 @@ void fusion::rt::printModule(const LoadedModule &loaded,
                 (unsigned long long)program.segments[i].size,
                 program.segments[i].alignment);
   Counters counters = countCommands(program);
-  std::printf("commands: %llu launches, %llu calls, %llu tails, %llu copies\n",
-              (unsigned long long)counters.launches,
-              (unsigned long long)counters.calls,
-              (unsigned long long)counters.tails,
-              (unsigned long long)counters.copies);
+  std::printf(
+      "commands: %llu launches, %llu calls, %llu tails, %llu copies\n",
+      (unsigned long long)counters.launches, (unsigned long long)counters.calls,
+      (unsigned long long)counters.tails, (unsigned long long)counters.copies);
   for (size_t i = 0; i < program.commands.size(); ++i)
     printCommand(module, i);
   for (const Kernel &kernel : module.kernels)

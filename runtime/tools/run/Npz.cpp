@@ -113,12 +113,10 @@ Status ZipReader::readMember(uint64_t &at,
     return bad("member '" + escape(name) + "' is encrypted");
   if (!has(offset, 30) || get(&file[offset], 4) != 0x04034b50)
     return bad("member '" + escape(name) + "' is damaged");
-  uint64_t skip =
-      30 + get(&file[offset + 26], 2) + get(&file[offset + 28], 2);
+  uint64_t skip = 30 + get(&file[offset + 26], 2) + get(&file[offset + 28], 2);
   if (!has(offset, skip) || !has(offset + skip, packedSize))
     return bad("member '" + escape(name) + "' is outside the file");
-  auto bytes =
-      inflateMember(offset + skip, packedSize, size, method, name);
+  auto bytes = inflateMember(offset + skip, packedSize, size, method, name);
   if (!bytes)
     return bytes.status();
   if (crc32_z(0, bytes->data(), bytes->size()) != checksum)

@@ -58,8 +58,7 @@ uint64_t NanObserver::sizeAtBatch(const ByteRange &range) const {
   for (const auto *ports : {&program.inputs, &program.outputs})
     for (const Port &port : *ports)
       if (port.segment == range.segment) {
-        uint64_t size =
-            *byteCount(port.tensor.shape, port.tensor.dtype, batch);
+        uint64_t size = *byteCount(port.tensor.shape, port.tensor.dtype, batch);
         return std::min(range.size,
                         size > range.offset ? size - range.offset : 0);
       }
@@ -106,9 +105,9 @@ void NanObserver::after(size_t index) {
   const Command &command = program.commands[index];
   if (!found.ok() || inputHadNan || !commandHasNan(command, true))
     return;
-  found = Status(Code::CheckFailed,
-                 "command " + std::to_string(index) + " '" +
-                     escape(command.name) +
-                     "' made a NaN from inputs that have none",
-                 command.name);
+  found =
+      Status(Code::CheckFailed,
+             "command " + std::to_string(index) + " '" + escape(command.name) +
+                 "' made a NaN from inputs that have none",
+             command.name);
 }

@@ -1,7 +1,7 @@
 //===- Options.cpp - The command line of fusion-run -----------------------===//
 //
-// `--name value` and `--name=value`; every value is checked here, so the rest of
-// the tool sees only sensible numbers.
+// `--name value` and `--name=value`; every value is checked here, so the rest
+// of the tool sees only sensible numbers.
 //
 //===----------------------------------------------------------------------===//
 #include "Options.h"
@@ -60,8 +60,8 @@ bf16 tensors are .npy files of type u2 (or V2) that hold the 16-bit patterns.
 
 static Status badValue(const std::string &option, const std::string &value,
                        const char *expected) {
-  return Status(Code::Usage, "--" + option + ": '" + escape(value) +
-                                 "' is not " + expected);
+  return Status(Code::Usage,
+                "--" + option + ": '" + escape(value) + "' is not " + expected);
 }
 
 static bool parseInteger(const std::string &text, uint64_t &value) {
@@ -87,10 +87,14 @@ static bool parseSize(std::string text, uint64_t &value) {
     uint64_t bytes;
   };
   static const Unit units[] = {
-      {"KiB", uint64_t(1) << 10}, {"MiB", uint64_t(1) << 20},
-      {"GiB", uint64_t(1) << 30}, {"TiB", uint64_t(1) << 40},
-      {"KB", 1000},               {"MB", 1000000},
-      {"GB", 1000000000},         {"B", 1},
+      {"KiB", uint64_t(1) << 10},
+      {"MiB", uint64_t(1) << 20},
+      {"GiB", uint64_t(1) << 30},
+      {"TiB", uint64_t(1) << 40},
+      {"KB", 1000},
+      {"MB", 1000000},
+      {"GB", 1000000000},
+      {"B", 1},
   };
   uint64_t factor = 1;
   for (const Unit &unit : units) {
@@ -102,8 +106,8 @@ static bool parseSize(std::string text, uint64_t &value) {
       break;
     }
   }
-  auto product = parseInteger(text, value) ? checkedMul(value, factor)
-                                           : std::nullopt;
+  auto product =
+      parseInteger(text, value) ? checkedMul(value, factor) : std::nullopt;
   if (!product || *product == 0)
     return false;
   value = *product;
@@ -219,9 +223,8 @@ Expected<RunOptions> fusion::rt::parseOptions(int argc, char **argv) {
       return Status(Code::Usage, "unknown option '" + escape(argument) +
                                      "'; see fusion-run --help");
     size_t equals = argument.find('=');
-    std::string name = argument.substr(2, equals == std::string::npos
-                                              ? equals
-                                              : equals - 2);
+    std::string name =
+        argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     bool known = false;
     FUSION_RT_TRY(parseFlag(name, options, known));
     if (known) {

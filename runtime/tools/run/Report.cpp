@@ -30,8 +30,8 @@ double Report::percentile(double fraction) const {
 /// JSON has no infinities: they become strings.
 static std::string number(double value) {
   char buffer[40];
-  std::snprintf(buffer, sizeof(buffer), std::isfinite(value) ? "%.9g" : "\"%g\"",
-                value);
+  std::snprintf(buffer, sizeof(buffer),
+                std::isfinite(value) ? "%.9g" : "\"%g\"", value);
   return buffer;
 }
 
@@ -105,7 +105,7 @@ void Report::printJson() const {
     std::printf(", \"bench\": {\"runs\": %zu, \"median_us\": %.3f, "
                 "\"p10_us\": %.3f, \"p90_us\": %.3f, \"min_us\": %.3f, "
                 "\"device_median_us\": %.3f}",
-                times.size(), percentile(0.5), percentile(0.1),
-                percentile(0.9), times.front(), percentile(0.5));
+                times.size(), percentile(0.5), percentile(0.1), percentile(0.9),
+                times.front(), percentile(0.5));
   std::printf("}\n");
 }

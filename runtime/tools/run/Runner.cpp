@@ -80,8 +80,8 @@ static std::string fileName(const std::string &tensor) {
   std::string result;
   for (size_t i = 0; i < tensor.size(); ++i) {
     uint8_t c = uint8_t(tensor[i]);
-    bool plain = c > 0x20 && c != '/' && c != '%' && c != 0x7f &&
-                 !(i == 0 && c == '.');
+    bool plain =
+        c > 0x20 && c != '/' && c != '%' && c != 0x7f && !(i == 0 && c == '.');
     char buffer[4];
     std::snprintf(buffer, sizeof(buffer), "%%%02X", c);
     result += plain ? std::string(1, char(c)) : std::string(buffer);
@@ -98,8 +98,7 @@ static std::vector<Tensor> takeOutputs(const Program &program, int64_t batch,
     tensor.dtype = desc.dtype;
     tensor.shape = shapeAt(desc.shape, batch);
     auto *data = static_cast<const uint8_t *>(buffers.outputPointers[i]);
-    tensor.bytes.assign(data,
-                        data + *byteCount(desc.shape, desc.dtype, batch));
+    tensor.bytes.assign(data, data + *byteCount(desc.shape, desc.dtype, batch));
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -195,9 +194,10 @@ Status fusion::rt::runModule(const RunOptions &options) {
     bool isSigned = options.trust.compare(0, 7, "signed:") == 0;
     if (isSigned)
       FUSION_RT_TRY(checkTrust(**loaded, options.trust));
-    printModule(**loaded, isSigned ? "hashes and signature (" +
-                                         escape(options.trust.substr(7)) + ")"
-                                   : "hashes (they show damage, not tampering)");
+    printModule(**loaded, isSigned
+                              ? "hashes and signature (" +
+                                    escape(options.trust.substr(7)) + ")"
+                              : "hashes (they show damage, not tampering)");
     return {};
   }
   if (options.backend == "cpu" && !(*loaded)->view.module.nativeCode.empty())

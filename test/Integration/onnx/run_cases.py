@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -77,9 +78,16 @@ def _import(case: Case, folder: Path):
     return [a for n in module.argument_names for a in ("--input", f"{n}=in_{order.index(n)}.npy")]
 
 
+def _output_file(folder: Path, name: str) -> Path:
+    """The file of an output; tools escape what a file name can't hold."""
+    names = (name, urllib.parse.quote(name, safe=""), re.sub(r"[^A-Za-z0-9_.-]", "_", name))
+    paths = [folder / f"{n}.npy" for n in names]
+    return next((p for p in paths if p.exists()), paths[0])
+
+
 def _compare(case: Case, folder: Path, mode: str) -> None:
     for output in case.outputs:
-        path = folder / "out" / f"{output.name}.npy"
+        path = _output_file(folder / "out", output.name)
         if not path.exists():
             raise Failure("error", f"{mode}: no file for output {output.name}")
         if output.array is None:

@@ -94,10 +94,28 @@ KernelRunner::~KernelRunner() {
     dlclose(handle);
 }
 
+int64_t KernelRunner::call(const std::string &name, void *const *buffers,
+                           int64_t batch) {
+  auto kernels = module->lookupSymbol<ModuleOp>("kernels");
+  auto function = kernels.lookupSymbol<LLVM::LLVMFuncOp>(name);
+  auto extent = function->getAttrOfType<ExtentAttr>("fusion.units");
+  int64_t units = extent.getScale() * batch + extent.getBase();
+  auto kernel = reinterpret_cast<KernelFunction>(dlsym(handle, name.c_str()));
+  // Uneven ranges, last one first.
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  for (int64_t begin = 0, step = 1; begin < units; step = step * 3 + 2) {
+    int64_t end = std::min(units, begin + step);
+    ranges.push_back({begin, end});
+    begin = end;
+  }
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range)
+    kernel(buffers, batch, range->first, range->second);
+  return units;
+}
+
 std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
                                      int64_t batch, bool inPlace) {
   auto main = module->lookupSymbol<func::FuncOp>("main");
-  auto kernels = module->lookupSymbol<ModuleOp>("kernels");
   FailureOr<BatchExtents> extents = BatchExtents::analyze(main);
   llvm::DenseMap<Value, std::shared_ptr<Bytes>> values;
   for (auto [argument, bytes] : llvm::zip(main.getArguments(), inputs))
@@ -124,21 +142,8 @@ std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
     std::vector<void *> pointers;
     for (auto &buffer : buffers)
       pointers.push_back(buffer->data());
-    StringRef name = group.getKernelAttr().getLeafReference().getValue();
-    auto function = kernels.lookupSymbol<LLVM::LLVMFuncOp>(name);
-    auto extent = function->getAttrOfType<ExtentAttr>("fusion.units");
-    int64_t units = extent.getScale() * batch + extent.getBase();
-    auto kernel =
-        reinterpret_cast<KernelFunction>(dlsym(handle, name.str().c_str()));
-    // Uneven ranges, last one first.
-    std::vector<std::pair<int64_t, int64_t>> ranges;
-    for (int64_t begin = 0, step = 1; begin < units; step = step * 3 + 2) {
-      int64_t end = std::min(units, begin + step);
-      ranges.push_back({begin, end});
-      begin = end;
-    }
-    for (auto range = ranges.rbegin(); range != ranges.rend(); ++range)
-      kernel(pointers.data(), batch, range->first, range->second);
+    call(group.getKernelAttr().getLeafReference().str(), pointers.data(),
+         batch);
   }
   std::vector<Bytes> results;
   for (Value value : main.front().getTerminator()->getOperands())

@@ -56,6 +56,9 @@ public:
   std::vector<Bytes> run(const std::vector<Bytes> &inputs, int64_t batch = 1,
                          bool inPlace = false);
 
+  /// Runs one kernel; returns its number of units.
+  int64_t call(const std::string &name, void *const *buffers, int64_t batch);
+
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 

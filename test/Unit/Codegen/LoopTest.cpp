@@ -147,3 +147,21 @@ TEST(Loop, EmptyTensorsHaveNoUnits) {
   ASSERT_TRUE(runner.ok()) << runner.error();
   EXPECT_TRUE(runner.run({Bytes()})[0].empty());
 }
+
+TEST(Loop, SplitsLongInnerDimensions) {
+  // 3 x 5008: each row is split into blocks of whole vectors, the last one short.
+  KernelRunner runner(R"(
+    func.func @main(%x: tensor<3x5008xf32>, %y: tensor<3xf32>) -> tensor<3x5008xf32> {
+      %r = fusion.group loop (%a = %x : tensor<3x5008xf32>, %b = %y : tensor<3xf32>) -> tensor<3x5008xf32> {
+        %w = fusion.broadcast %b dims = [0] : tensor<3xf32> to tensor<3x5008xf32>
+        %0 = fusion.add %a, %w : tensor<3x5008xf32>
+        fusion.yield %0 : tensor<3x5008xf32>
+      }
+      return %r : tensor<3x5008xf32>
+    })");
+  ASSERT_TRUE(runner.ok()) << runner.error();
+  std::vector<float> x = iota(3 * 5008), y = {100, 200, 300};
+  auto result = fromBytes<float>(runner.run({toBytes(x), toBytes(y)})[0]);
+  for (size_t i = 0; i < result.size(); ++i)
+    ASSERT_EQ(result[i], x[i] + y[i / 5008]) << i;
+}

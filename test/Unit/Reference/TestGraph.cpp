@@ -9,7 +9,7 @@
 #include <cmath>
 
 using namespace fusion::reference;
-namespace graph = fusion::reference::testing;
+using fusion::reference::testing::Outcome;
 
 Tensor fusion::reference::testing::floats(ElementKind kind,
                                           llvm::ArrayRef<int64_t> shape,
@@ -37,9 +37,9 @@ Tensor fusion::reference::testing::smallIntegers(ElementKind kind,
   return tensor;
 }
 
-static ::testing::AssertionResult
-parse(mlir::MLIRContext &context, const std::string &text,
-      mlir::OwningOpRef<mlir::ModuleOp> &out) {
+static ::testing::AssertionResult parse(mlir::MLIRContext &context,
+                                      const std::string &text,
+                                      mlir::OwningOpRef<mlir::ModuleOp> &out) {
   context.loadDialect<fusion::FusionDialect, mlir::func::FuncDialect>();
   out = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   if (out)
@@ -47,10 +47,10 @@ parse(mlir::MLIRContext &context, const std::string &text,
   return ::testing::AssertionFailure() << "this does not parse:\n" << text;
 }
 
-fusion::reference::testing::Outcome fusion::reference::testing::evaluateOnRanks(
+Outcome fusion::reference::testing::evaluateOnRanks(
     const std::string &text, std::vector<std::vector<Tensor>> inputs,
     std::vector<std::string> functions, const Options &options) {
-  graph::Outcome outcome;
+  Outcome outcome;
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   EXPECT_TRUE(parse(context, text, module));
@@ -70,22 +70,18 @@ fusion::reference::testing::Outcome fusion::reference::testing::evaluateOnRanks(
   return outcome;
 }
 
-fusion::reference::testing::Outcome
-fusion::reference::testing::evaluateFailing(const std::string &text,
-                                            std::vector<Tensor> inputs,
-                                            const Options &options) {
-  graph::Outcome outcome =
-      evaluateOnRanks(text, {std::move(inputs)}, {}, options);
+Outcome fusion::reference::testing::evaluateFailing(const std::string &text,
+                                                    std::vector<Tensor> inputs,
+                                                    const Options &options) {
+  Outcome outcome = evaluateOnRanks(text, {std::move(inputs)}, {}, options);
   EXPECT_NE(outcome.error, "") << "an error was expected";
   return outcome;
 }
 
-fusion::reference::testing::Outcome
-fusion::reference::testing::evaluateModule(const std::string &text,
-                                           std::vector<Tensor> inputs,
-                                           const Options &options) {
-  graph::Outcome outcome =
-      evaluateOnRanks(text, {std::move(inputs)}, {}, options);
+Outcome fusion::reference::testing::evaluateModule(const std::string &text,
+                                                   std::vector<Tensor> inputs,
+                                                   const Options &options) {
+  Outcome outcome = evaluateOnRanks(text, {std::move(inputs)}, {}, options);
   EXPECT_EQ(outcome.error, "");
   if (!outcome.error.empty())
     outcome.ranks = {std::vector<Tensor>(8, f32({}, {0}))};

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 
 import onnx
@@ -49,14 +50,17 @@ class LoadedModel:
 def load_model(path: str) -> LoadedModel:
     """Reads `path`. Raises FusionError: 2 when it can't be read, 3 when it isn't a sound model."""
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > MAX_BYTES:
+        # Without O_NONBLOCK a named pipe would wait for a writer.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise FusionError(f"{path}: can't be read: it isn't a regular file", USAGE)
+            if status.st_size > MAX_BYTES:
                 raise FusionError(
-                    f"{path}: {size} bytes are more than a protobuf can hold; store the weights as external data",
-                    BAD_PROGRAM,
+                    f"{path}: {status.st_size} bytes are more than a protobuf can hold; store the weights as "
+                    "external data", BAD_PROGRAM,
                 )
-            content = file.read(MAX_BYTES + 1)
+            content = file.read(status.st_size)
     except OSError as error:
         raise FusionError(f"{path}: can't be read: {error.strerror}", USAGE) from error
     except MemoryError as error:

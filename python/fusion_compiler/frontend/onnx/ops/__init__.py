@@ -15,6 +15,7 @@ from . import (  # noqa: F401
     movement,
     norm,
     pool,
+    quantize,
     reduce,
     resize,
     rnn,

@@ -1,0 +1,118 @@
+//===- AnalysisTest.cpp - What code generation asks of analyses -----------===//
+//
+// Sizes as functions of the batch, and what the library is given.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Analysis/BatchExtents.h"
+#include "fusion/Analysis/LibraryRules.h"
+#include "fusion/IR/FusionDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace fusion;
+
+namespace {
+struct Parsed {
+  explicit Parsed(const char *text) {
+    DialectRegistry registry;
+    registry.insert<FusionDialect, func::FuncDialect>();
+    context.appendDialectRegistry(registry);
+    module = parseSourceString<ModuleOp>(text, &context);
+    main = module->lookupSymbol<func::FuncOp>("main");
+  }
+  template <typename OpTy> OpTy find() {
+    OpTy found;
+    main.walk([&](OpTy op) { found = op; });
+    return found;
+  }
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp main;
+};
+} // namespace
+
+TEST(BatchExtents, FollowsOpsIntoGroups) {
+  Parsed p(R"(
+    func.func @main(%x: tensor<?x4xf32>) -> tensor<?x2xf32> attributes {fusion.batch = array<i64: 1, 8>} {
+      %c = fusion.constant dense<1.0> : tensor<3x4xf32>
+      %r = fusion.group loop (%a = %x : tensor<?x4xf32>, %b = %c : tensor<3x4xf32>) -> tensor<?x2xf32> {
+        %0 = fusion.concat %a, %a, %b axis = 0 : tensor<?x4xf32>, tensor<?x4xf32>, tensor<3x4xf32>
+        %1 = fusion.reshape %0 : tensor<?x4xf32> to tensor<?x2xf32>
+        fusion.yield %1 : tensor<?x2xf32>
+      }
+      return %r : tensor<?x2xf32>
+    })");
+  auto extents = BatchExtents::analyze(p.main);
+  ASSERT_TRUE(succeeded(extents));
+  EXPECT_EQ(extents->getExtent(p.find<ConcatOp>().getResult(), 0),
+            (Extent{2, 3}));
+  EXPECT_EQ(extents->getExtent(p.find<ReshapeOp>().getResult(), 0),
+            (Extent{4, 6}));
+  EXPECT_EQ(*extents->getNumElements(p.find<GroupOp>().getOutputs()[0]),
+            (Extent{8, 12}));
+}
+
+TEST(BatchExtents, SquareOfTheBatchIsNotAffine) {
+  Parsed p(R"(
+    func.func @main(%x: tensor<?x4xf32>) -> tensor<?x?xf32> attributes {fusion.batch = array<i64: 1, 8>} {
+      %0 = fusion.matmul %x, %x {transpose_rhs} : tensor<?x4xf32>, tensor<?x4xf32>
+      return %0 : tensor<?x?xf32>
+    })");
+  auto extents = BatchExtents::analyze(p.main);
+  ASSERT_TRUE(succeeded(extents));
+  Value product = p.find<MatmulOp>().getResult();
+  EXPECT_EQ(extents->getExtent(product, 1), (Extent{1, 0}));
+  EXPECT_FALSE(extents->getNumElements(product).has_value());
+}
+
+TEST(LibraryRules, SaysWhyNot) {
+  Parsed p(R"(
+    func.func @main(%x: tensor<2x3xf64>, %y: tensor<3x4xf64>, %z: tensor<1x4x8x8xf32>) -> (tensor<2x4xf64>, tensor<1x4x4x4xf32>) {
+      %0 = fusion.matmul %x, %y : tensor<2x3xf64>, tensor<3x4xf64>
+      %1 = fusion.max_pool %z window = [2, 2] strides = [2, 2] pad_low = [0, 0] pad_high = [0, 0] dilations = [1, 1] layout = nchw : tensor<1x4x8x8xf32>
+      return %0, %1 : tensor<2x4xf64>, tensor<1x4x4x4xf32>
+    })");
+  std::string reason;
+  EXPECT_EQ(findLibraryRule(p.find<MatmulOp>(), &reason), nullptr);
+  EXPECT_EQ(reason, "matmul of f64: the library computes f32");
+  EXPECT_EQ(findLibraryRule(p.find<MaxPoolOp>(), &reason), nullptr);
+  EXPECT_EQ(reason, "the library is not used for max_pool: drops NaN");
+}
+
+TEST(LibraryRules, AbsorbsOneBiasThenOneAddend) {
+  Parsed p(R"(
+    func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>, %b: tensor<4xf32>, %s: tensor<2x4xf32>) -> tensor<2x4xf32> {
+      %0 = fusion.matmul %x, %y : tensor<2x3xf32>, tensor<3x4xf32>
+      %w = fusion.broadcast %b dims = [1] : tensor<4xf32> to tensor<2x4xf32>
+      %1 = fusion.add %w, %0 : tensor<2x4xf32>
+      %2 = fusion.add %1, %s : tensor<2x4xf32>
+      %3 = fusion.relu %2 : tensor<2x4xf32>
+      return %3 : tensor<2x4xf32>
+    })");
+  Operation *matmul = p.find<MatmulOp>();
+  Operation *bias = *matmul->getUsers().begin();
+  Operation *sum = *bias->getUsers().begin();
+  Operation *relu = *sum->getUsers().begin();
+  Value product = matmul->getResult(0), biased = bias->getResult(0);
+  EXPECT_EQ(classifyLibraryEpilogue(matmul, bias, product, false, false),
+            LibraryEpilogue::Bias);
+  EXPECT_EQ(getLibraryEpilogueOperand(bias, product, LibraryEpilogue::Bias),
+            p.main.getArgument(2));
+  EXPECT_EQ(classifyLibraryEpilogue(matmul, sum, biased, true, false),
+            LibraryEpilogue::Addend);
+  std::string reason;
+  EXPECT_EQ(
+      classifyLibraryEpilogue(matmul, bias, product, true, false, &reason),
+      LibraryEpilogue::None);
+  EXPECT_EQ(reason, "a bias was absorbed before");
+  EXPECT_EQ(classifyLibraryEpilogue(matmul, relu, sum->getResult(0), true, true,
+                                    &reason),
+            LibraryEpilogue::None);
+  EXPECT_EQ(reason, "relu is not absorbed: the post-op turns NaN into 0");
+}
