@@ -9,6 +9,15 @@
 
 #include "fusion/IR/FusionDialect.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/DLTI/DLTI.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
@@ -20,6 +29,15 @@ using namespace fusion;
 using namespace fusion::interpret;
 using fusion::reference::fail;
 using fusion::reference::FailureKind;
+
+void interpret::registerDialects(mlir::DialectRegistry &registry) {
+  registry
+      .insert<FusionDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect,
+              mlir::cf::ControlFlowDialect, mlir::DLTIDialect,
+              mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
+              mlir::memref::MemRefDialect, mlir::scf::SCFDialect,
+              mlir::ub::UBDialect, mlir::vector::VectorDialect>();
+}
 
 llvm::Expected<Model> interpret::loadModel(mlir::MLIRContext &context,
                                            llvm::StringRef path) {

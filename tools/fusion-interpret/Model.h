@@ -12,6 +12,11 @@
 
 namespace fusion::interpret {
 
+/// The dialects that a module may hold at graph level, kernels beside it
+/// included. Listed here and not asked of the phases, so that the oracle links
+/// nothing of what it judges.
+void registerDialects(mlir::DialectRegistry &registry);
+
 struct Model {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::string directory; ///< that the files of parameters are relative to

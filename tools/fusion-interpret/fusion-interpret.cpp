@@ -4,9 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Model.h"
 #include "Run.h"
-
-#include "fusion/Pipelines/Registration.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -91,7 +90,7 @@ static llvm::Error execute() {
   request.options.collectiveTimeout = std::min<double>(timeout, 1e6);
 
   mlir::DialectRegistry registry;
-  registerDialects(registry);
+  interpret::registerDialects(registry);
   if (!batchFile.empty()) {
     if (!model.empty())
       return fail(FailureKind::Usage, "give a model or --batch-file, not both");
