@@ -166,7 +166,8 @@ static std::string formatBytes(int64_t bytes) {
 }
 
 static constexpr size_t kColumns = 100;
-static constexpr size_t kTextColumn = 36;
+static constexpr size_t kRuleWidth = 22;
+static constexpr size_t kTextColumn = 6 + 2 + 10 + 2 + kRuleWidth + 2;
 
 /// Prints `text` from the text column on, over as many lines as it takes.
 static void printWrapped(StringRef text, llvm::raw_ostream &os) {
@@ -190,15 +191,14 @@ static void printCounts(StringRef title, ArrayRef<DecisionCount> counts,
     return;
   os << '\n' << title << '\n';
   for (const DecisionCount &count : counts) {
-    os << llvm::formatv("{0,6}  {1,-26}  ", count.count, count.rule);
-    if (count.rule.size() > 26) {
+    os << llvm::formatv("{0,6}  {1,10}  {2,-22}  ", count.count,
+                        count.bytes ? formatBytes(count.bytes) : "",
+                        count.rule);
+    if (count.rule.size() > kRuleWidth) {
       os << '\n';
       os.indent(kTextColumn);
     }
-    std::string text = count.reason;
-    if (count.bytes)
-      text += " (" + formatBytes(count.bytes) + ")";
-    printWrapped(text, os);
+    printWrapped(count.reason, os);
     if (withExample && !count.example.empty()) {
       os.indent(kTextColumn);
       printWrapped("e.g. " + count.example, os);
@@ -220,7 +220,7 @@ void fusion::printExplain(const ExplainReport &report, llvm::raw_ostream &os) {
   }
   printCounts("rewritten", report.rewritten, false, os);
   printCounts("not rewritten, and why", report.notRewritten, true, os);
-  printCounts("fused pairs (traffic saved)", report.fused, false, os);
-  printCounts("pairs not fused, and why (traffic at stake)", report.refused,
+  printCounts("fused pairs, traffic saved", report.fused, false, os);
+  printCounts("pairs not fused, traffic at stake, and why", report.refused,
               true, os);
 }

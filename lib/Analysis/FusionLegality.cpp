@@ -333,9 +333,12 @@ FusionLegality::check(ArrayRef<Operation *> ops,
                                 members.ops.empty()
                                     ? GroupKind::Loop
                                     : getSoloKind(members.ops.front()));
-  if (std::optional<GroupVerdict> refusal = checkLimits(members, limits))
-    return *refusal;
-  return checkKind(members, *this);
+  // What no limit could make legal is said first.
+  GroupVerdict verdict = checkKind(members, *this);
+  if (verdict.isLegal())
+    if (std::optional<GroupVerdict> refusal = checkLimits(members, limits))
+      return *refusal;
+  return verdict;
 }
 
 GroupVerdict FusionLegality::check(GroupOp group) const {

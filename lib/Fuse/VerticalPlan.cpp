@@ -51,6 +51,12 @@ private:
                            unsigned consumerGroup) const;
   GroupVerdict checkMembers(ArrayRef<unsigned> members) const;
   int64_t getTraffic(const FuseNode &producer, const FuseNode &consumer) const;
+  /// A view or a clone that its reader did not take in. Nothing joins it: where
+  /// it stands it is free, or serves other readers of the same op.
+  bool isLoneClone(unsigned node) const {
+    return graph[node].isClone &&
+           groups.getMembers(groups.getGroup(node)).size() == 1;
+  }
   unsigned getGroupTraits(unsigned node) const {
     return traits[groups.getGroup(node)];
   }
@@ -174,13 +180,7 @@ bool VerticalPlanner::sweep(llvm::function_ref<bool(const Candidate &)> wanted,
                             bool backward) {
   bool changed = false;
   auto visit = [&](Candidate &candidate) {
-    // What feeds a view only joins the view's reader: a view that stands alone
-    // costs nothing.
-    const FuseNode &consumer = graph[candidate.pair.consumer];
-    if (consumer.isClone &&
-        groups.getMembers(groups.getGroup(candidate.pair.consumer)).size() == 1)
-      return;
-    if (wanted(candidate))
+    if (!isLoneClone(candidate.pair.consumer) && wanted(candidate))
       changed |= tryFuse(candidate);
   };
   if (backward)
@@ -194,7 +194,8 @@ VerticalPlan VerticalPlanner::run() {
   collectCandidates();
   // Clones first, the last reader first, so that chains of clones meet it.
   for (Candidate &candidate : llvm::reverse(candidates))
-    if (graph[candidate.pair.producer].isClone)
+    if (graph[candidate.pair.producer].isClone &&
+        !isLoneClone(candidate.pair.consumer))
       tryFuse(candidate);
   for (unsigned round = 0; round < kMaxRounds; ++round) {
     bool changed = sweep([&](const Candidate &c) {

@@ -120,9 +120,9 @@ void Driver::emit(ModuleOp module) {
       build.provenance.push_back({"rewrite", rewrite.str()});
   for (const std::string &plugin : line.plugins)
     build.provenance.push_back({"plugin", plugin});
-  FailureOr<rt::Module> executable = buildExecutableModule(module, build);
-  if (failed(executable)) {
-    result.code = int(rt::Code::BadProgram);
+  rt::Expected<rt::Module> executable = buildExecutableModule(module, build);
+  if (!executable) {
+    result.code = int(executable.status().code());
     return;
   }
   rt::Expected<std::vector<uint8_t>> bytes = rt::writeModule(*executable);
@@ -145,6 +145,8 @@ Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
   DialectRegistry registry;
   registerDialects(registry);
   MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(source), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(sources, &context, messages);

@@ -97,11 +97,27 @@ static LogicalResult placeContent(ContentOp content, SymbolTable &symbols,
   return success();
 }
 
-FailureOr<rt::Module>
+/// What went wrong in the code generator: the disk, or the compiler itself.
+static rt::Status nativeCodeFailed(ModuleOp kernels, llvm::Error error) {
+  std::error_code code = llvm::inconvertibleErrorCode();
+  std::string message;
+  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase &info) {
+    code = info.convertToErrorCode();
+    message = info.message();
+  });
+  kernels.emitError(message);
+  bool ofCompiler = code == llvm::inconvertibleErrorCode();
+  return rt::Status(ofCompiler ? rt::Code::Internal : rt::Code::Resources, message);
+}
+
+rt::Expected<rt::Module>
 fusion::buildExecutableModule(ModuleOp module, const ModuleBuildOptions &options) {
+  const rt::Status badProgram(rt::Code::BadProgram, "the module cannot be written");
   auto programs = module.getOps<ProgramOp>();
-  if (!llvm::hasSingleElement(programs))
-    return module.emitError("needs exactly one program: run the schedule phase first");
+  if (!llvm::hasSingleElement(programs)) {
+    module.emitError("needs exactly one program: run the schedule phase first");
+    return badProgram;
+  }
   ProgramOp program = *programs.begin();
   auto kernels = module.lookupSymbol<ModuleOp>("kernels");
 
@@ -113,20 +129,22 @@ fusion::buildExecutableModule(ModuleOp module, const ModuleBuildOptions &options
   numberKernels(kernels, program, result, index);
   FailureOr<rt::Program> plain = buildRuntimeProgram(program, index);
   if (failed(plain))
-    return failure();
+    return badProgram;
   result.program = std::move(*plain);
 
   if (!result.kernels.empty()) {
-    if (!kernels)
-      return program.emitError("names kernels, but there is no @kernels module");
+    if (!kernels) {
+      program.emitError("names kernels, but there is no @kernels module");
+      return badProgram;
+    }
     result.cpu = options.cpu;
     result.cpuFeatures = options.cpuFeatures;
     if (failed(readImports(kernels, result)))
-      return failure();
+      return badProgram;
     llvm::Expected<std::vector<uint8_t>> native =
         compileNativeCode(kernels, options.cpu, options.cpuFeatures);
     if (!native)
-      return kernels.emitError(llvm::toString(native.takeError()));
+      return nativeCodeFailed(kernels, native.takeError());
     result.nativeCode = std::move(*native);
   }
 
@@ -137,7 +155,7 @@ fusion::buildExecutableModule(ModuleOp module, const ModuleBuildOptions &options
       result.constants.resize(segment.size);
       for (auto content : program.getBody().front().getOps<ContentOp>())
         if (failed(placeContent(content, symbols, reader, i, result)))
-          return failure();
+          return badProgram;
     }
   return std::move(result);
 }

@@ -132,3 +132,21 @@ func.func @dead(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = fusion.exp %x : tensor<4xf32>
   return %x : tensor<4xf32>
 }
+
+// Two readers of a broadcast of a view, one of which can't take it in: the
+// view's operand is an output, and the broadcast a group for that reader alone.
+// CHECK-LABEL: func.func @cloned_view
+// CHECK-NEXT: %[[R:.*]]:2 = fusion.group row_reduce
+// CHECK:      %[[V:.*]] = fusion.reshape %[[R]]#0
+// CHECK:      %[[B:.*]] = fusion.group loop ({{.*}} = %[[V]] : tensor<f16>)
+// CHECK-NEXT:   fusion.broadcast
+// CHECK-NEXT:   fusion.yield
+// CHECK:      fusion.group contraction ({{.*}} = %[[B]] : tensor<1x8xf16>
+func.func @cloned_view(%x: tensor<1x8xf16>, %w: tensor<8x1xf16>) -> (tensor<1xf16>, tensor<1x8xf16>, tensor<1x1xf16>) {
+  %0 = fusion.reduce min, %x dims = [1] : tensor<1x8xf16>
+  %1 = fusion.reshape %0 : tensor<1xf16> to tensor<f16>
+  %2 = fusion.broadcast %1 dims = [] : tensor<f16> to tensor<1x8xf16>
+  %3 = fusion.sub %x, %2 : tensor<1x8xf16>
+  %4 = fusion.matmul %2, %w : tensor<1x8xf16>, tensor<8x1xf16>
+  return %0, %3, %4 : tensor<1xf16>, tensor<1x8xf16>, tensor<1x1xf16>
+}

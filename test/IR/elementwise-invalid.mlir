@@ -76,7 +76,7 @@ func.func @test(%x: tensor<4xi32>) {
 
 // operands of two shapes: broadcasting is explicit.
 func.func @test(%x: tensor<4xf32>, %y: tensor<1xf32>) {
-  // expected-error @+1 {{requires the same type for all operands and results}}
+  // expected-error @+1 {{operands and result must have one shape}}
   %r = "fusion.add"(%x, %y) : (tensor<4xf32>, tensor<1xf32>) -> tensor<4xf32>
   return
 }
@@ -148,7 +148,7 @@ func.func @test(%c: tensor<4xi8>, %x: tensor<4xf32>) {
 
 // select with a condition of another shape.
 func.func @test(%c: tensor<i1>, %x: tensor<4xf32>) {
-  // expected-error @+1 {{requires the same shape for all operands and results}}
+  // expected-error @+1 {{operands and result must have one shape}}
   %r = fusion.select %c, %x, %x : tensor<i1>, tensor<4xf32>
   return
 }
@@ -157,7 +157,7 @@ func.func @test(%c: tensor<i1>, %x: tensor<4xf32>) {
 
 // cast keeps the shape.
 func.func @test(%x: tensor<4xf32>) {
-  // expected-error @+1 {{requires the same shape for all operands and results}}
+  // expected-error @+1 {{operands and result must have one shape}}
   %r = fusion.cast %x : tensor<4xf32> to tensor<5xf16>
   return
 }

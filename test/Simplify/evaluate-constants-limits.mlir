@@ -42,13 +42,3 @@ func.func @rounded() -> (tensor<2xf32>, tensor<f32>, tensor<f32>) {
   return %e, %s, %m : tensor<2xf32>, tensor<f32>, tensor<f32>
 }
 
-// -----
-
-// A resource that is not there is left alone.
-// CHECK-LABEL: func @missing_resource
-// CHECK: fusion.neg
-func.func @missing_resource() -> tensor<2xf32> {
-  %a = fusion.constant dense_resource<nowhere> : tensor<2xf32>
-  %y = fusion.neg %a : tensor<2xf32>
-  return %y : tensor<2xf32>
-}

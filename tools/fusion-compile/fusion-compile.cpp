@@ -11,6 +11,8 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <csignal>
+
 using namespace fusion;
 
 static int fail(rt::Code code, const llvm::Twine &message) {
@@ -20,6 +22,8 @@ static int fail(rt::Code code, const llvm::Twine &message) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  // A full disk or a size limit is an error to report, not a signal to die by.
+  std::signal(SIGXFSZ, SIG_IGN);
   llvm::Expected<CommandLine> line =
       parseCommandLine(std::vector<std::string>(argv + 1, argv + argc));
   if (!line)

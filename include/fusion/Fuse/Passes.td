@@ -90,6 +90,7 @@ def RecordFusionCertificate : Pass<"fusion-record-fusion-certificate", "::mlir::
     Requires: one block. Ensures: a record lives until the pass manager ends.
     Leaves alone: everything. Reports: nothing.
   }];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
 def VerifyFusionCertificate : Pass<"fusion-verify-fusion-certificate", "::mlir::func::FuncOp"> {
@@ -107,6 +108,7 @@ def VerifyFusionCertificate : Pass<"fusion-verify-fusion-certificate", "::mlir::
   let options = [
     Option<"against", "against", "std::string", "\"\"", "compare with this function of the module instead">
   ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
 def UnfuseGroups : Pass<"fusion-unfuse-groups", "::mlir::func::FuncOp"> {
@@ -116,6 +118,7 @@ def UnfuseGroups : Pass<"fusion-unfuse-groups", "::mlir::func::FuncOp"> {
     than once is computed so outside too.
     Leaves alone: everything else. Reports: nothing.
   }];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
 #endif // FUSION_FUSE_PASSES_TD

@@ -15,6 +15,7 @@
 namespace fusion {
 namespace rt {
 struct Module;
+template <typename T> class Expected;
 } // namespace rt
 
 /// What the module says of itself besides the program.
@@ -29,10 +30,11 @@ struct ModuleBuildOptions {
 };
 
 /// Builds the executable module from a module that went through all earlier
-/// phases: one `fusion.program`, the lowered `@kernels`, the parameters. Errors
-/// are reported at the op that cannot be written.
-mlir::FailureOr<rt::Module> buildExecutableModule(mlir::ModuleOp module,
-                                                  const ModuleBuildOptions &options);
+/// phases: one `fusion.program`, the lowered `@kernels`, the parameters. An error
+/// is reported at the op that cannot be written; the status says of what kind it
+/// is: the program, the machine's resources, or the compiler itself.
+rt::Expected<rt::Module> buildExecutableModule(mlir::ModuleOp module,
+                                               const ModuleBuildOptions &options);
 
 } // namespace fusion
 

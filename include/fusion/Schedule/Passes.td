@@ -51,6 +51,7 @@ def VerifySchedule : Pass<"fusion-verify-schedule", "::mlir::ModuleOp"> {
     Requires: programs. Ensures: an error names the command otherwise.
     Leaves alone: everything. Reports: nothing.
   }];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
 #endif // FUSION_SCHEDULE_PASSES_TD

@@ -55,6 +55,7 @@ def FoldBatchNorm : Pass<"fusion-fold-batch-norm", "::mlir::ModuleOp"> {
     Option<"parameterFolder", "parameter-folder", "std::string", "",
            "Folder that parameters' files are relative to (default: the module's own)">
   ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
 def EvaluateConstants : Pass<"fusion-evaluate-constants", "::mlir::ModuleOp"> {
@@ -101,6 +102,7 @@ def EvaluateConstants : Pass<"fusion-evaluate-constants", "::mlir::ModuleOp"> {
     Option<"parameterFolder", "parameter-folder", "std::string", "",
            "Folder that parameters' files are relative to (default: the module's own)">
   ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
 def Canonicalize : Pass<"fusion-canonicalize", "::mlir::ModuleOp"> {
@@ -136,6 +138,7 @@ def Canonicalize : Pass<"fusion-canonicalize", "::mlir::ModuleOp"> {
     %y = fusion.mul %x, %c : tensor<2x3xf32>
     ```
   }];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
 def PropagateLayout : Pass<"fusion-propagate-layout", "::mlir::ModuleOp"> {
@@ -184,6 +187,7 @@ def PropagateLayout : Pass<"fusion-propagate-layout", "::mlir::ModuleOp"> {
     Option<"exactRewritesOnly", "exact-rewrites-only", "bool", "false",
            "Keep the order of summation of every reduction">
   ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
 #endif // FUSION_SIMPLIFY_PASSES_TD

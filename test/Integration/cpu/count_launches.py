@@ -17,8 +17,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ.get("FUSION_BIN", "build/dev/bin")).resolve()
 
 MODEL = """
-func.func @main(%x: tensor<2x8x8x3xf32> {fusion.name = "x"}, %w: tensor<8x3x3x3xf32> {fusion.name = "w"},
-                %v: tensor<8x4xf32> {fusion.name = "v"}) -> (tensor<2x4xf32> {fusion.name = "y"}) {
+func.func @main(%x: tensor<2x8x8x3xf32> {fusion.name = "x"}) -> (tensor<2x4xf32> {fusion.name = "y"}) {
+  %w = fusion.constant dense<0.5> : tensor<8x3x3x3xf32>
+  %v = fusion.constant dense<0.25> : tensor<8x4xf32>
   %0 = fusion.conv %x, %w strides = [1, 1] pad_low = [1, 1] pad_high = [1, 1] dilations = [1, 1] groups = 1 layout = nhwc
        : tensor<2x8x8x3xf32>, tensor<8x3x3x3xf32>
   %1 = fusion.relu %0 : tensor<2x8x8x8xf32>
@@ -35,7 +36,8 @@ func.func @main(%x: tensor<2x8x8x3xf32> {fusion.name = "x"}, %w: tensor<8x3x3x3x
 }
 """
 
-# Compute ops of the model: what an unfused run has to enter. A reshape is free.
+# Compute ops of the model: what an unfused run has to enter. A reshape is free,
+# and constant weights are brought into the library's layout when loading.
 OPS = 9
 
 

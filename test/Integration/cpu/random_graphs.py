@@ -50,6 +50,7 @@ class Case:
             file.write(self.module.text)
         for name, array in self.module.inputs.items():
             np.save(f"{folder}/in/{name}.npy", array)
+        np.savez(f"{folder}/in.npz", **self.module.inputs)
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -89,12 +90,11 @@ def check_interpret(tools, cases):
 
 def check_compile(tools, cases):
     for case in cases:
-        inputs = [f"--input={name}={case.path('in')}/{name}.npy" for name in case.module.inputs]
         for variant, flags in (("fused", []), ("separate", ["--no-fuse=vertical"])):
             module = case.path(variant + ".fsn")
             # Rewrites that change values by design are no matter of grouping.
             run([f"{tools}/fusion-compile", case.path("model.mlir"), "--target=cpu", "--exact-rewrites-only", "-o", module] + flags)
-            run([f"{tools}/fusion-run", module, "--trust=all", f"--output-dir={case.path(variant)}"] + inputs)
+            run([f"{tools}/fusion-run", module, "--trust", "all", "--inputs", case.path("in.npz"), "--output-dir", case.path(variant)])
     interpret(tools, [case for case in cases if case.exact], ["model"])
     found = [d for case in cases for d in case.differences("separate", "fused")]
     return found + [d for case in cases if case.exact for d in case.differences("model", "fused")]
