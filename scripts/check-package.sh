@@ -59,7 +59,7 @@ allLibrariesFound() {
       ldd \"\$file\" >/tmp/ldd 2>&1
       if grep 'not found' /tmp/ldd; then echo \"in \$file\"; bad=1; fi
       # libNAME => PATH: a path outside the package must be one of glibc's.
-      if awk '\$2 == \"=>\" {print \$3}' /tmp/ldd | grep -v '/a folder/' | grep '^/' |
+      if sed -n 's/.* => \(.*\) (0x.*/\1/p' /tmp/ldd | grep -v '/a folder/' |
         grep -vE '/(libc|libm|libmvec|libdl|libpthread|librt|libresolv|libutil)\.so'; then
         echo \"in \$file: not glibc and not in the package\"; bad=1
       fi
@@ -99,8 +99,8 @@ pluginLoads() {
     printf 'func.func @main(%%x: tensor<4xf32>) -> tensor<4xf32> {
       %%0 = fusion.relu %%x : tensor<4xf32>
       return %%0 : tensor<4xf32> }' >"$build/m.mlir" &&
-    "$package/bin/fusion-opt" "--load-pass-plugin=$build/CountOps.so" --example-count-ops \
-      --remarks-filter=example "$build/m.mlir" 2>&1 | tee "$build/out" &&
+    "$package/bin/fusion-opt" "--load-pass-plugin=$build/CountOps.so" \
+      '--pass-pipeline=builtin.module(func.func(example-count-ops))' --remarks-filter=example "$build/m.mlir" 2>&1 | tee "$build/out" &&
     grep -q 'elementwise=1' "$build/out"
   local status=$?
   rm -rf "$build"

@@ -86,16 +86,16 @@ archive() {
   tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
     -C "$STAGE" -cf - "$(basename "$stage")" |
     zstd -q -f -19 -T0 --long=27 -o "$target.partial"
-  mv "$target.partial" "$target"
-  size=$(stat -c %s "$target")
+  size=$(stat -c %s "$target.partial")
   ((size <= limit)) || {
-    echo "error: $size bytes, in $target, the limit is $limit bytes" >&2
+    echo "error: $size bytes, in $target.partial, the limit is $limit bytes" >&2
     return 1
   }
+  mv "$target.partial" "$target"
 }
 
 step "pack fusion-runtime" archive fusion-runtime "$RUNTIME_LIMIT" runtime || exit 1
 step "pack fusion" archive fusion "$FUSION_LIMIT" runtime compiler || exit 1
 for file in dist/*-"$VERSION"-linux-x86_64.tar.zst; do
-  say "$file: $(($(stat -c %s "$file") / 100000))e5 bytes"
+  say "$file: $(stat -c %s "$file" | sed 's/\(.*\)\(.\)\(.\{5\}\)$/\1.\2 MB/')"
 done

@@ -9,6 +9,7 @@ Assumes a built tree (./dev test builds it) and the Python of .venv.
 """
 
 import argparse
+import collections
 import os
 import re
 import subprocess
@@ -115,6 +116,7 @@ def pytestSuite(folder):
             status, text = run(command + (["-k", pattern] if pattern else []),
                                env={"PYTHONNOUSERSITE": "1"})
             result = Result(output=text)
+            reasons = collections.Counter()
             if report.exists():
                 for case in ElementTree.parse(report).iter("testcase"):
                     kinds = {child.tag for child in case}
@@ -122,8 +124,10 @@ def pytestSuite(folder):
                         result.failed += 1
                     elif "skipped" in kinds:
                         result.skipped += 1
+                        reasons[case.find("skipped").get("message", "no reason")] += 1
                     else:
                         result.passed += 1
+            result.skips = [f"{count} x {reason}" for reason, count in reasons.items()]
         # 5: nothing collected, which the caller judges.
         return settled(result, 0 if status == 5 else status)
     return suite

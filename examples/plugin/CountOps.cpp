@@ -2,8 +2,8 @@
 //
 // The smallest useful plugin: a pass that remarks, for each function, how many
 // ops of the fusion dialect are elementwise. It changes nothing. Load it with
-//   fusion-opt --load-pass-plugin=CountOps.so --example-count-ops
-//     --remarks-filter=example model.mlir
+//   fusion-opt --load-pass-plugin=CountOps.so --remarks-filter=example
+//     --pass-pipeline="builtin.module(func.func(example-count-ops))" model.mlir
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/IR/FusionDialect.h"
@@ -34,17 +34,18 @@ struct CountOps : PassWrapper<CountOps, OperationPass<func::FuncOp>> {
       if (isa<fusion::ElementwiseOpInterface>(op))
         ++elementwise;
     });
-    remark::analysis(getOperation().getLoc(), remark::RemarkOpts::name("count-ops")
-                                                  .category("example"))
-        << remark::metric("elementwise", elementwise) << remark::metric("ops", all);
+    remark::analysis(getOperation().getLoc(),
+                     remark::RemarkOpts::name("count-ops").category("example"))
+        << remark::metric("elementwise", elementwise)
+        << remark::metric("ops", all);
     markAllAnalysesPreserved();
   }
 };
 } // namespace
 
-extern "C" LLVM_ATTRIBUTE_WEAK __attribute__((visibility("default")))
-PassPluginLibraryInfo
-mlirGetPassPluginInfo() {
+extern "C" LLVM_ATTRIBUTE_WEAK
+    __attribute__((visibility("default"))) PassPluginLibraryInfo
+    mlirGetPassPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "CountOps", LLVM_VERSION_STRING,
           [] { PassRegistration<CountOps>(); }};
 }

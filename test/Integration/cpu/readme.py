@@ -28,7 +28,7 @@ def output(command):
 def commands(block):
     """Pairs (command, shown output) of a console block; a command may be folded."""
     for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-        command, shown = re.fullmatch(r"((?:.*\\\n)*.*)\n?((?s:.*))", part).groups()
+        command, shown = re.fullmatch(r"((?:.*(?:\\|&&)\n)*.*)\n?((?s:.*))", part).groups()
         yield command, shown.rstrip("\n")
 
 

@@ -18,7 +18,7 @@ import tempfile
 
 import numpy as np
 
-from _random_graph import Module
+from random_graph import Module
 
 
 def run(command, **options):
