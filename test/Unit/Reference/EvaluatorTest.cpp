@@ -188,6 +188,18 @@ TEST(Evaluator, MemoryIsBounded) {
     })";
   expectMessage(evaluateFailing(text, {}), FailureKind::Resources,
                 {"'fusion.constant'", "1000000000000", "memory limit"});
+  // Sizes that depend on the batch overflow only when it is known.
+  std::string scaled = makeModule(
+      "%x: tensor<?xi8>",
+      "fusion.iota axis = 0 {batch_scale = 4611686018427387904 : i64} : "
+      "tensor<?x8xi8>",
+      "tensor<?x8xi8>");
+  expectMessage(evaluateFailing(scaled, {ints(ElementKind::I8, {1}, {0})}),
+                FailureKind::Resources,
+                {"'fusion.iota'", "more elements than memory can address"});
+  expectMessage(
+      evaluateFailing(scaled, {ints(ElementKind::I8, {3}, {0, 0, 0})}),
+      FailureKind::Resources, {"'fusion.iota'", "is no size"});
   Options small;
   small.memoryLimit = 100;
   std::string chain = R"(

@@ -37,9 +37,9 @@ Tensor fusion::reference::testing::smallIntegers(ElementKind kind,
   return tensor;
 }
 
-static ::testing::AssertionResult parse(mlir::MLIRContext &context,
-                                      const std::string &text,
-                                      mlir::OwningOpRef<mlir::ModuleOp> &out) {
+static ::testing::AssertionResult
+parse(mlir::MLIRContext &context, const std::string &text,
+      mlir::OwningOpRef<mlir::ModuleOp> &out) {
   context.loadDialect<fusion::FusionDialect, mlir::func::FuncDialect>();
   out = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   if (out)
