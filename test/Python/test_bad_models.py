@@ -64,6 +64,19 @@ def test_dimensions_of_a_tensor(dims, message, run_import):
     refused(run_import, source, f"tensor 'w' {message}" if message[0] == "h" else message)
 
 
+@pytest.mark.parametrize("op, operands", [
+    ("ConstantOfShape", [[1 << 44, 1 << 20]]),
+    ("Expand", [None, [1 << 50, 2]]),
+    ("Tile", [None, [1 << 60]]),
+])
+def test_a_result_that_no_memory_holds(op, operands, run_import):
+    """The size overflows where it is computed, not where somebody allocates it."""
+    names = ["x" if operand is None else f"s{i}" for i, operand in enumerate(operands)]
+    sizes = [tensor(name, np.array(operand, np.int64)) for name, operand in zip(names, operands) if operand]
+    source = model([helper.make_node(op, names, ["y"])], [value("x", [2])], [value("y", None)], sizes)
+    refused(run_import, source, "output 'y' would have more than 2^48 elements")
+
+
 def test_a_bool_that_is_neither_0_nor_1(run_import):
     weights = TensorProto(name="w", data_type=TensorProto.BOOL, dims=[2], raw_data=b"\x01\x07")
     source = model([helper.make_node("And", ["x", "w"], ["y"])], [value("x", [2], TensorProto.BOOL)],

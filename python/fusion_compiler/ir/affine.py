@@ -165,3 +165,8 @@ def static_product(sizes) -> int:
     for size in sizes:
         result *= _integer(size)
     return result
+
+
+def largest(size: Size) -> int:
+    """The size at the batch where it is largest."""
+    return int(max(size.bounds())) if isinstance(size, Affine) else int(size)

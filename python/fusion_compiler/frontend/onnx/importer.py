@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Callable, Optional
 
@@ -17,7 +18,7 @@ import onnx
 from onnx import AttributeProto, NodeProto
 
 from ...errors import BAD_PROGRAM, FusionError, quote
-from ...ir.affine import NotAffine, is_static
+from ...ir.affine import NotAffine, is_static, largest
 from ...ir.builder import BuildError, Builder
 from ...ir.module import Module, Value
 from . import fold, ops, registry  # noqa: F401 - importing ops fills the registry
@@ -32,6 +33,8 @@ from .tensors import tensor_array, tensor_label
 
 MAX_VISITS = 10_000_000
 MAX_FRAMES = 256
+#: Elements that a tensor of the dialect may have.
+MOST_ELEMENTS = 1 << 48
 #: The oldest opset whose ops are all known.
 OLDEST_OPSET = 7
 #: Ops with a body that runs again and again; refused by name.
@@ -260,6 +263,8 @@ class Importer:
             if index >= len(outputs) or outputs[index] is None:
                 raise Unsupported(f"output {index} ({quote(name)}) isn't supported")
             value = outputs[index]
+            if math.prod(largest(size) for size in value.shape) > MOST_ELEMENTS:
+                raise BadNode(f"output {quote(name)} would have more than 2^48 elements")
             if value.data is not None and not value.key and value.op is None:
                 value.key = frame.path + name
             frame.env.values[name] = value
