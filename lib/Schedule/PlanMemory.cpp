@@ -133,6 +133,10 @@ LogicalResult Planner::checkOps() {
         return group.emitError("has no kernel: run code generation first");
       position[group] = groups.size();
       groups.push_back(group);
+    } else if (isa<CommunicationOpInterface, AsyncOp, AwaitOp, KernelCallOp>(op)) {
+      return op.emitError("'") << op.getName()
+                               << "' is not compiled for the cpu target: evaluate "
+                                  "the model with fusion-interpret --ranks";
     } else if (!isa<ConstantOp, GetParameterOp, ReshapeOp, func::ReturnOp>(op)) {
       return op.emitError("'")
              << op.getName() << "' is in no group: run the fuse phase first";
