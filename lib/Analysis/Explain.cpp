@@ -168,8 +168,8 @@ static std::string formatBytes(int64_t bytes) {
       .str();
 }
 
-static constexpr size_t kColumns = 100;
-static constexpr size_t kRuleWidth = 22;
+static constexpr size_t kColumns = 77;
+static constexpr size_t kRuleWidth = 20;
 static constexpr size_t kTextColumn = 6 + 2 + 10 + 2 + kRuleWidth + 2;
 
 /// Prints `text` from the text column on, over as many lines as it takes.
@@ -194,7 +194,7 @@ static void printCounts(StringRef title, ArrayRef<DecisionCount> counts,
     return;
   os << '\n' << title << '\n';
   for (const DecisionCount &count : counts) {
-    os << llvm::formatv("{0,6}  {1,10}  {2,-22}  ", count.count,
+    os << llvm::formatv("{0,6}  {1,10}  {2,-20}  ", count.count,
                         count.bytes ? formatBytes(count.bytes) : "",
                         count.rule);
     if (count.rule.size() > kRuleWidth) {

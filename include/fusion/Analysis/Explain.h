@@ -82,7 +82,7 @@ struct ExplainReport {
 ExplainReport computeExplain(GraphStats before, GraphStats after,
                              const DecisionLog &log);
 
-/// A table of at most 100 columns.
+/// A table of at most 77 columns.
 void printExplain(const ExplainReport &report, llvm::raw_ostream &os);
 
 } // namespace fusion
