@@ -29,7 +29,8 @@ public:
   explicit Aligned(const std::vector<uint8_t> &bytes)
       : memory(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64 + 64)),
         length(bytes.size()) {
-    std::memcpy(memory, bytes.data(), bytes.size());
+    if (!bytes.empty())
+      std::memcpy(memory, bytes.data(), bytes.size());
   }
   ~Aligned() { std::free(memory); }
   Aligned(const Aligned &) = delete;
