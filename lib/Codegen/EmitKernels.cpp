@@ -206,8 +206,7 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
 LogicalResult EmitKernels::emit(GroupOp group, const BatchExtents &extents) {
   if (group.getKind() == GroupKind::Horizontal)
     return group.emitError(
-        "groups of kind horizontal have no emitter for this target; "
-        "compile with --no-fuse=horizontal");
+        "groups of kind horizontal have no emitter for this target");
   std::string reason;
   if (!canEmit(group, reason))
     return group.emitError("has no kernel: ") << reason;

@@ -64,9 +64,9 @@ static Error setMemoryLimit(CommandLine &line, StringRef value) {
 
 static Error setStopAfter(CommandLine &line, StringRef value) {
   std::optional<Phase> phase = symbolizePhase(value);
-  if (!phase)
+  if (!phase || *phase == Phase::Program)
     return usage("unknown phase '" + value +
-                 "', --stop-after, the phases are: simplify, fuse, codegen, schedule, program");
+                 "', --stop-after, the phases are: simplify, fuse, codegen, schedule");
   line.compile.stopAfter = *phase;
   return Error::success();
 }
@@ -103,7 +103,7 @@ static Error setFp(CommandLine &, StringRef value) {
   }
 
 static const OptionSpec kOptions[] = {
-    {"o", "file", "module to write; IR text with --stop-after (default: stdout)", false,
+    {"o", "file", "module to write; or, with --stop-after, IR text (default: stdout)", false,
      SET(output, value.str())},
     {"target", "cpu", "what to compile for", true, setTarget},
     {"cpu", "name", "processor to compile for (default native: this machine's)", false,

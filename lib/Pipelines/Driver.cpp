@@ -89,6 +89,8 @@ bool Driver::lower(ModuleOp module) {
     result.code = int(rt::Code::BadProgram);
     return false;
   case CompileStatus::NoResources:
+    if (!options.reproducer.empty())
+      llvm::sys::fs::remove(options.reproducer);
     result.code = int(rt::Code::Resources);
     return false;
   case CompileStatus::Ok:
