@@ -133,6 +133,12 @@ void Driver::emit(ModuleOp module) {
   result.artifact = std::move(*bytes);
 }
 
+/// Whether a file is of another kind, such as a model that was not imported:
+/// bytes that no text has, and not bytecode either.
+static bool isForeign(StringRef bytes) {
+  return bytes.take_front(4096).contains('\0') && !bytes.starts_with("ML\xefR");
+}
+
 Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
   if (!loadPlugins())
     return std::move(result);
@@ -144,6 +150,11 @@ Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
   cpu = std::move(*resolved);
   options.cpu = cpu.name;
 
+  if (isForeign(source->getBuffer())) {
+    fail(rt::Code::BadProgram, "neither MLIR text nor bytecode, " + source->getBufferIdentifier() +
+                                   ", import a model with fusion-import first");
+    return std::move(result);
+  }
   DialectRegistry registry;
   registerDialects(registry);
   MLIRContext context(registry);

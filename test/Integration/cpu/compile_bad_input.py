@@ -91,7 +91,7 @@ with tempfile.TemporaryDirectory() as name:
     expectRefusal("missing value", ["good.mlir", *out, "--cpu"], 2, ["--cpu"], folder)
     expectRefusal("two inputs", ["good.mlir", "cut.mlir", *out], 2, ["two inputs"], folder)
     expectRefusal("truncated text", ["cut.mlir", *out], 3, ["cut.mlir"], folder)
-    expectRefusal("noise", ["noise.mlir", *out], 3, ["noise.mlir"], folder)
+    expectRefusal("noise", ["noise.mlir", *out], 3, ["noise.mlir", "fusion-import"], folder)
     expectRefusal("damaged bytecode", ["bytecode.mlir", *out], 3, ["bytecode"], folder)
     expectRefusal("foreign op", ["foreign.mlir", *out], 3, ["other"], folder)
     expectRefusal("no main", ["nomain.mlir", *out], 3, ["main"], folder)
