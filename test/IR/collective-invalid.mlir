@@ -1,6 +1,7 @@
 // RUN: fusion-opt %s -split-input-file -verify-diagnostics
 
-// What meshes and collectives refuse, constraint by constraint.
+// What meshes and collectives refuse, constraint by constraint. Long, because every
+// op repeats the constraints on its group.
 
 // mesh C1: an axis.
 // expected-error @+1 {{needs at least one axis}}
