@@ -1,4 +1,5 @@
-/*===- icu-stub.c - An empty ICU data library ------------------------------===*\
+/*===- icu-stub.c - An empty ICU data library
+------------------------------===*\
 |*
 |* libLLVM needs libxml2 (to merge Windows manifests, which Fusion never does),
 |* which needs ICU, whose data is 31 MB. The package carries this instead: the

@@ -1,4 +1,5 @@
-// Header set of the emitters: graph passes plus the dialects kernels are built in.
+// Header set of the emitters: graph passes plus the dialects kernels are built
+// in.
 #include "passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,6 +1,5 @@
-// Header set of graph passes, analyses and tools: the IR and the pass machinery.
-#include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/CommandLine.h"
+// Header set of graph passes, analyses and tools: the IR and the pass
+// machinery.
 #include "mlir/Bytecode/BytecodeImplementation.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -28,3 +27,5 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/CommandLine.h"

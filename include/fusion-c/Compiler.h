@@ -19,7 +19,8 @@ extern "C" {
 /** Changes when a declaration of this header changes its meaning. */
 #define FUSION_COMPILER_ABI 1
 
-/** The ABI that the library was built with: compare with FUSION_COMPILER_ABI. */
+/** The ABI that the library was built with: compare with FUSION_COMPILER_ABI.
+ */
 FUSION_C_API int fusion_compiler_abi(void);
 
 /** The compiler's version, a static string such as "0.1.0". */
@@ -32,15 +33,17 @@ typedef struct fusion_compile_result fusion_compile_result;
  * Compiles `source` (MLIR text or bytecode of `size` bytes; need not end in a
  * zero). `options` are `count` strings as on fusion-compile's command line
  * ("--cpu=x86-64-v3", "--stop-after=fuse", "--explain"), without input and
- * output. Parameters' files are relative to `folder` (NULL: the working folder).
- * Never returns NULL, unless memory for the result itself cannot be had.
+ * output. Parameters' files are relative to `folder` (NULL: the working
+ * folder). Never returns NULL, unless memory for the result itself cannot be
+ * had.
  */
 FUSION_C_API fusion_compile_result *
 fusion_compile(const char *source, size_t size, const char *folder,
                const char *const *options, size_t count);
 
 /** 0 on success, else the exit code of fusion-compile for the same fault. */
-FUSION_C_API int fusion_compile_result_code(const fusion_compile_result *result);
+FUSION_C_API int
+fusion_compile_result_code(const fusion_compile_result *result);
 
 /** Errors and warnings as text, ending in a zero; "" if there are none. */
 FUSION_C_API const char *
@@ -55,7 +58,8 @@ fusion_compile_result_explanation(const fusion_compile_result *result);
  * its bytes. NULL with size 0 on failure.
  */
 FUSION_C_API const void *
-fusion_compile_result_artifact(const fusion_compile_result *result, size_t *size);
+fusion_compile_result_artifact(const fusion_compile_result *result,
+                               size_t *size);
 
 /** Frees a result; NULL is allowed. */
 FUSION_C_API void fusion_compile_result_free(fusion_compile_result *result);

@@ -1,5 +1,4 @@
-//===- IterationSpace.h - Spaces that loops and reductions share -*- C++
-//-*-===//
+//===- IterationSpace.h - Spaces that loops and reductions share ----------===//
 //
 // The parts of the legality check that follow index maps through a set of ops.
 // Private to lib/Analysis.

@@ -93,7 +93,7 @@ std::vector<rt::Operand> ProgramBuilder::operands(ArrayAttr accesses) {
 }
 
 LogicalResult ProgramBuilder::kernel(Operation *op, SymbolRefAttr symbol,
-                              uint32_t &index) {
+                                     uint32_t &index) {
   auto it = kernels.find(symbol.getLeafReference().getValue());
   if (it == kernels.end())
     return op->emitOpError("names no kernel: ") << symbol;
@@ -107,7 +107,8 @@ LogicalResult ProgramBuilder::port(PortOp op) {
   if (type)
     dtype = getRuntimeType(type.getElementType());
   if (!dtype)
-    return op.emitOpError("has a type that a module cannot hold: ") << op.getType();
+    return op.emitOpError("has a type that a module cannot hold: ")
+           << op.getType();
   rt::Port port;
   port.tensor.name = op.getName().str();
   port.tensor.dtype = *dtype;
@@ -160,7 +161,8 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
   auto flag = [&](StringRef name) {
     Attribute value = fields.get(name);
     return isa_and_nonnull<UnitAttr>(value) ||
-           (isa_and_nonnull<BoolAttr>(value) && cast<BoolAttr>(value).getValue());
+           (isa_and_nonnull<BoolAttr>(value) &&
+            cast<BoolAttr>(value).getValue());
   };
   auto list = [&](StringRef name) -> std::vector<int64_t> {
     if (auto value = fields.getAs<DenseI64ArrayAttr>(name))

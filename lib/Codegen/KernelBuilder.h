@@ -46,8 +46,7 @@ public:
   /// Fixes the alias information; called once, before the first access.
   void sealAliases();
 
-  //===--- scalars
-  //---------------------------------------------------------===//
+  //===--- scalars --------------------------------------------------------===//
 
   mlir::Value constantI64(int64_t value);
   mlir::Value value(Size size);
@@ -62,8 +61,7 @@ public:
   /// Row-major strides of a shape, in elements.
   llvm::SmallVector<Size> strides(llvm::ArrayRef<Size> shape);
 
-  //===--- positions
-  //-------------------------------------------------------===//
+  //===--- positions ------------------------------------------------------===//
 
   /// The position as a scalar (uniform) or as a vector.
   mlir::Value materialize(const Index &index);
@@ -94,8 +92,7 @@ public:
   /// Takes a flat position apart.
   Coordinates delinearize(const Index &flat, llvm::ArrayRef<Size> shape);
 
-  //===--- values
-  //----------------------------------------------------------===//
+  //===--- values ---------------------------------------------------------===//
 
   mlir::Type computeType(mlir::Type tensorOrElement);
   mlir::VectorType vectorOf(mlir::Type element);
@@ -122,8 +119,7 @@ public:
     return OpTy::create(b, loc, std::forward<Args>(args)...).getResult();
   }
 
-  //===--- memory
-  //----------------------------------------------------------===//
+  //===--- memory ---------------------------------------------------------===//
 
   /// Loads elements of type `element` at flat position `index` of operand
   /// `operand`, as the compute type.
@@ -137,8 +133,7 @@ public:
   void storeRaw(mlir::Value value, mlir::Type element, mlir::Value pointer,
                 const Index &index);
 
-  //===--- control
-  //---------------------------------------------------------===//
+  //===--- control --------------------------------------------------------===//
 
   /// `for i = begin; i < end; i += step`, carrying values.
   llvm::SmallVector<mlir::Value>

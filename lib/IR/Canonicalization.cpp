@@ -12,7 +12,8 @@ using namespace fusion;
 
 /// Whether a reshape may have this type on either side.
 static bool isReshapable(RankedTensorType type) {
-  return type.getNumDynamicDims() <= 1 && !llvm::is_contained(type.getShape(), 0);
+  return type.getNumDynamicDims() <= 1 &&
+         !llvm::is_contained(type.getShape(), 0);
 }
 
 namespace {
@@ -21,7 +22,8 @@ namespace {
 struct UnitTranspose : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override {
     auto type = op.getInput().getType();
     int64_t last = -1;
     for (int64_t dim : op.getPermutation()) {
@@ -32,8 +34,10 @@ struct UnitTranspose : OpRewritePattern<TransposeOp> {
       last = dim;
     }
     if (!isReshapable(type))
-      return rewriter.notifyMatchFailure(op, "a reshape cannot have these dimensions");
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getResult().getType(), op.getInput());
+      return rewriter.notifyMatchFailure(
+          op, "a reshape cannot have these dimensions");
+    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getResult().getType(),
+                                           op.getInput());
     return success();
   }
 };
@@ -42,7 +46,8 @@ struct UnitTranspose : OpRewritePattern<TransposeOp> {
 struct UnitBroadcast : OpRewritePattern<BroadcastOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  LogicalResult matchAndRewrite(BroadcastOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(BroadcastOp op,
+                                PatternRewriter &rewriter) const override {
     auto from = op.getInput().getType(), to = op.getResult().getType();
     SmallVector<int64_t> sizes(to.getRank(), 1);
     for (auto [dim, size] : llvm::zip_equal(op.getDims(), from.getShape()))
@@ -58,18 +63,22 @@ struct UnitBroadcast : OpRewritePattern<BroadcastOp> {
 struct NestedBroadcast : OpRewritePattern<BroadcastOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  LogicalResult matchAndRewrite(BroadcastOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(BroadcastOp op,
+                                PatternRewriter &rewriter) const override {
     auto inner = op.getInput().getDefiningOp<BroadcastOp>();
     if (!inner)
       return rewriter.notifyMatchFailure(op, "the operand is no broadcast");
-    std::optional<int64_t> outerScale = newBatchScale(op), innerScale = newBatchScale(inner);
+    std::optional<int64_t> outerScale = newBatchScale(op),
+                           innerScale = newBatchScale(inner);
     if (outerScale && innerScale && outerScale != innerScale)
-      return rewriter.notifyMatchFailure(op, "the two make batch dimensions of different sizes");
+      return rewriter.notifyMatchFailure(
+          op, "the two make batch dimensions of different sizes");
     SmallVector<int64_t> dims;
     for (int64_t dim : inner.getDims())
       dims.push_back(op.getDims()[dim]);
     int64_t batchScale = outerScale.value_or(innerScale.value_or(1));
-    rewriter.replaceOpWithNewOp<BroadcastOp>(op, op.getResult().getType(), inner.getInput(), dims, batchScale);
+    rewriter.replaceOpWithNewOp<BroadcastOp>(
+        op, op.getResult().getType(), inner.getInput(), dims, batchScale);
     return success();
   }
 
@@ -88,12 +97,14 @@ private:
 struct NestedSlice : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(SliceOp op,
+                                PatternRewriter &rewriter) const override {
     auto inner = op.getInput().getDefiningOp<SliceOp>();
     if (!inner)
       return rewriter.notifyMatchFailure(op, "the operand is no slice");
     SmallVector<int64_t> starts, limits, strides;
-    for (auto [dim, count] : llvm::enumerate(op.getResult().getType().getShape())) {
+    for (auto [dim, count] :
+         llvm::enumerate(op.getResult().getType().getShape())) {
       if (ShapedType::isDynamic(count)) {
         starts.push_back(0);
         limits.push_back(-1);
@@ -111,7 +122,9 @@ struct NestedSlice : OpRewritePattern<SliceOp> {
       limits.push_back(count > 0 ? start + (count - 1) * stride + 1 : start);
       strides.push_back(stride);
     }
-    rewriter.replaceOpWithNewOp<SliceOp>(op, op.getResult().getType(), inner.getInput(), starts, limits, strides);
+    rewriter.replaceOpWithNewOp<SliceOp>(op, op.getResult().getType(),
+                                         inner.getInput(), starts, limits,
+                                         strides);
     return success();
   }
 };
@@ -121,7 +134,8 @@ struct NestedSlice : OpRewritePattern<SliceOp> {
 struct NestedConcat : OpRewritePattern<ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  LogicalResult matchAndRewrite(ConcatOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(ConcatOp op,
+                                PatternRewriter &rewriter) const override {
     SmallVector<Value> parts;
     for (Value input : op.getInputs()) {
       auto inner = input.getDefiningOp<ConcatOp>();
@@ -131,26 +145,32 @@ struct NestedConcat : OpRewritePattern<ConcatOp> {
         parts.push_back(input);
     }
     if (parts.size() == op.getInputs().size())
-      return rewriter.notifyMatchFailure(op, "no operand is a concat along this axis");
-    rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getResult().getType(), parts, op.getAxis());
+      return rewriter.notifyMatchFailure(
+          op, "no operand is a concat along this axis");
+    rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getResult().getType(), parts,
+                                          op.getAxis());
     return success();
   }
 };
 
 } // namespace
 
-void TransposeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+void TransposeOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                              MLIRContext *context) {
   patterns.add<UnitTranspose>(context);
 }
 
-void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                              MLIRContext *context) {
   patterns.add<UnitBroadcast, NestedBroadcast>(context);
 }
 
-void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                          MLIRContext *context) {
   patterns.add<NestedSlice>(context);
 }
 
-void ConcatOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+void ConcatOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                           MLIRContext *context) {
   patterns.add<NestedConcat>(context);
 }

@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace fusion;
 
 std::optional<int64_t> MeshOp::getAxisSize(StringRef axis) {
-  for (auto [name, size] : llvm::zip_equal(getAxisNames().getAsValueRange<StringAttr>(),
-                                           getAxisSizes()))
+  for (auto [name, size] : llvm::zip_equal(
+           getAxisNames().getAsValueRange<StringAttr>(), getAxisSizes()))
     if (name == axis)
       return size;
   return std::nullopt;
@@ -22,12 +22,13 @@ LogicalResult MeshOp::verify() {
     return emitOpError("needs at least one axis, each with a size");
   llvm::SmallDenseSet<StringRef> seen;
   int64_t ranks = 1;
-  for (auto [name, size] : llvm::zip_equal(getAxisNames().getAsValueRange<StringAttr>(),
-                                           getAxisSizes())) {
+  for (auto [name, size] : llvm::zip_equal(
+           getAxisNames().getAsValueRange<StringAttr>(), getAxisSizes())) {
     if (name.empty() || !seen.insert(name).second)
       return emitOpError("the axis names must be distinct and not empty");
     if (size < 1 || size > kMaxRanks || (ranks *= size) > kMaxRanks)
-      return emitOpError("axis sizes must be at least 1, their product at most ")
+      return emitOpError(
+                 "axis sizes must be at least 1, their product at most ")
              << kMaxRanks;
   }
   return success();
@@ -53,8 +54,7 @@ static FailureOr<int64_t> groupSize(OpT op, SymbolTableCollection &symbols) {
   return size;
 }
 
-template <typename OpT>
-static LogicalResult checkOperands(OpT op) {
+template <typename OpT> static LogicalResult checkOperands(OpT op) {
   if (op.getInputs().empty())
     return op.emitOpError("needs at least one operand");
   if (op.getInputs().size() != op.getOutputs().size())
@@ -65,16 +65,20 @@ static LogicalResult checkOperands(OpT op) {
 /// Checks that each result has the operand's type with `dim` mapped by `map`
 /// (which returns nullopt when the size does not fit).
 template <typename OpT>
-static LogicalResult
-checkResults(OpT op,
-             llvm::function_ref<std::optional<SmallVector<int64_t>>(ArrayRef<int64_t>)> map) {
-  for (auto [input, output] : llvm::zip_equal(op.getInputs(), op.getOutputs())) {
+static LogicalResult checkResults(
+    OpT op,
+    llvm::function_ref<std::optional<SmallVector<int64_t>>(ArrayRef<int64_t>)>
+        map) {
+  for (auto [input, output] :
+       llvm::zip_equal(op.getInputs(), op.getOutputs())) {
     auto from = cast<RankedTensorType>(input.getType());
     auto to = cast<RankedTensorType>(output.getType());
     std::optional<SmallVector<int64_t>> sizes = map(from.getShape());
     if (!sizes)
-      return op.emitOpError("the shape of ") << from << " does not fit the group";
-    if (to.getShape() != ArrayRef(*sizes) || to.getElementType() != from.getElementType())
+      return op.emitOpError("the shape of ")
+             << from << " does not fit the group";
+    if (to.getShape() != ArrayRef(*sizes) ||
+        to.getElementType() != from.getElementType())
       return op.emitOpError("has the result type ")
              << to << ", but needs "
              << RankedTensorType::get(*sizes, from.getElementType());
@@ -99,17 +103,20 @@ LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifySameTypes(*this, symbols);
 }
 
-LogicalResult CollectiveBroadcastOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult
+CollectiveBroadcastOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<int64_t> size = groupSize(*this, symbols);
   if (failed(size))
     return failure();
   if (int64_t(getRoot()) < 0 || int64_t(getRoot()) >= *size)
-    return emitOpError("the root ") << int64_t(getRoot()) << " is not in the group of "
-                                    << *size << " ranks";
+    return emitOpError("the root ")
+           << int64_t(getRoot()) << " is not in the group of " << *size
+           << " ranks";
   return verifySameTypes(*this, symbols);
 }
 
-LogicalResult CollectivePermuteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult
+CollectivePermuteOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<int64_t> size = groupSize(*this, symbols);
   if (failed(size))
     return failure();
@@ -130,31 +137,37 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(size) || failed(checkOperands(*this)))
     return failure();
   int64_t dim = getDim();
-  return checkResults(*this, [&](ArrayRef<int64_t> shape) -> std::optional<SmallVector<int64_t>> {
-    if (dim < 0 || dim >= int64_t(shape.size()) || ShapedType::isDynamic(shape[dim]))
-      return std::nullopt;
-    SmallVector<int64_t> sizes(shape);
-    std::optional<int64_t> total = shape::multiply(shape[dim], *size);
-    if (!total)
-      return std::nullopt;
-    sizes[dim] = *total;
-    return sizes;
-  });
+  return checkResults(
+      *this,
+      [&](ArrayRef<int64_t> shape) -> std::optional<SmallVector<int64_t>> {
+        if (dim < 0 || dim >= int64_t(shape.size()) ||
+            ShapedType::isDynamic(shape[dim]))
+          return std::nullopt;
+        SmallVector<int64_t> sizes(shape);
+        std::optional<int64_t> total = shape::multiply(shape[dim], *size);
+        if (!total)
+          return std::nullopt;
+        sizes[dim] = *total;
+        return sizes;
+      });
 }
 
-LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
+LogicalResult
+ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<int64_t> size = groupSize(*this, symbols);
   if (failed(size) || failed(checkOperands(*this)))
     return failure();
   int64_t dim = getDim();
-  return checkResults(*this, [&](ArrayRef<int64_t> shape) -> std::optional<SmallVector<int64_t>> {
-    if (dim < 0 || dim >= int64_t(shape.size()) ||
-        ShapedType::isDynamic(shape[dim]) || shape[dim] % *size != 0)
-      return std::nullopt;
-    SmallVector<int64_t> sizes(shape);
-    sizes[dim] /= *size;
-    return sizes;
-  });
+  return checkResults(
+      *this,
+      [&](ArrayRef<int64_t> shape) -> std::optional<SmallVector<int64_t>> {
+        if (dim < 0 || dim >= int64_t(shape.size()) ||
+            ShapedType::isDynamic(shape[dim]) || shape[dim] % *size != 0)
+          return std::nullopt;
+        SmallVector<int64_t> sizes(shape);
+        sizes[dim] /= *size;
+        return sizes;
+      });
 }
 
 LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -162,18 +175,20 @@ LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(size) || failed(checkOperands(*this)))
     return failure();
   int64_t split = getSplitDim(), concat = getConcatDim();
-  return checkResults(*this, [&](ArrayRef<int64_t> shape) -> std::optional<SmallVector<int64_t>> {
-    int64_t rank = shape.size();
-    if (split < 0 || split >= rank || concat < 0 || concat >= rank ||
-        ShapedType::isDynamic(shape[split]) || ShapedType::isDynamic(shape[concat]) ||
-        shape[split] % *size != 0)
-      return std::nullopt;
-    SmallVector<int64_t> sizes(shape);
-    sizes[split] /= *size;
-    std::optional<int64_t> total = shape::multiply(sizes[concat], *size);
-    if (!total)
-      return std::nullopt;
-    sizes[concat] = *total;
-    return sizes;
-  });
+  return checkResults(
+      *this,
+      [&](ArrayRef<int64_t> shape) -> std::optional<SmallVector<int64_t>> {
+        int64_t rank = shape.size();
+        if (split < 0 || split >= rank || concat < 0 || concat >= rank ||
+            ShapedType::isDynamic(shape[split]) ||
+            ShapedType::isDynamic(shape[concat]) || shape[split] % *size != 0)
+          return std::nullopt;
+        SmallVector<int64_t> sizes(shape);
+        sizes[split] /= *size;
+        std::optional<int64_t> total = shape::multiply(sizes[concat], *size);
+        if (!total)
+          return std::nullopt;
+        sizes[concat] = *total;
+        return sizes;
+      });
 }

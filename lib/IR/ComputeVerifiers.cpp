@@ -27,25 +27,30 @@ LogicalResult fusion::detail::verifyOneShape(Operation *op) {
   for (Value operand : op->getOperands())
     if (typeOf(operand).getShape() != shape)
       return op->emitOpError("operands and result must have one shape, but ")
-             << operand.getType() << " and " << op->getResult(0).getType() << " differ";
+             << operand.getType() << " and " << op->getResult(0).getType()
+             << " differ";
   return success();
 }
 
 LogicalResult RngUniformOp::verify() {
   if (!typeOf(getResult()).hasStaticShape())
-    return emitOpError("must have a static result: a batch's random numbers would "
-                       "depend on its size");
+    return emitOpError(
+        "must have a static result: a batch's random numbers would "
+        "depend on its size");
   return success();
 }
 
 LogicalResult ConstantOp::verify() {
   auto type = dyn_cast<RankedTensorType>(getValue().getType());
   if (!type || !type.hasStaticShape())
-    return emitOpError("must have a static shape; broadcast a constant to get a "
-                       "batch dimension");
+    return emitOpError(
+        "must have a static shape; broadcast a constant to get a "
+        "batch dimension");
   // The bytes of a resource come from elsewhere in the file, or from nowhere.
-  if (isa<DenseResourceElementsAttr>(getValue()) && !TensorData::get(getValue()))
-    return emitOpError("names a resource that is missing or has another size than ")
+  if (isa<DenseResourceElementsAttr>(getValue()) &&
+      !TensorData::get(getValue()))
+    return emitOpError(
+               "names a resource that is missing or has another size than ")
            << type;
   return success();
 }
@@ -77,7 +82,8 @@ LogicalResult ReshapeOp::verify() {
   auto input = typeOf(getInput()), result = getType();
   if (input.getElementType() != result.getElementType())
     return emitOpError("element types of operand and result differ");
-  int64_t inputDynamic = input.getNumDynamicDims(), resultDynamic = result.getNumDynamicDims();
+  int64_t inputDynamic = input.getNumDynamicDims(),
+          resultDynamic = result.getNumDynamicDims();
   if (inputDynamic > 1 || resultDynamic > 1)
     return emitOpError("at most one batch dimension on each side");
   if (inputDynamic != resultDynamic)
@@ -87,8 +93,7 @@ LogicalResult ReshapeOp::verify() {
   if (!from || !to)
     return emitOpError("the number of elements overflows");
   if (inputDynamic == 0 && *from != *to)
-    return emitOpError("cannot reshape ")
-           << *from << " elements to " << *to;
+    return emitOpError("cannot reshape ") << *from << " elements to " << *to;
   if (inputDynamic == 1 && (*from == 0) != (*to == 0))
     return emitOpError("cannot reshape between empty and not empty");
   // With a batch on both sides its scale changes by from / to. That the scale
@@ -143,8 +148,9 @@ LogicalResult UpdateSliceOp::verify() {
     return emitOpError("input and update differ in rank or element type");
   for (int64_t d = 0; d < input.getRank(); ++d) {
     int64_t size = input.getDimSize(d), part = update.getDimSize(d);
-    if (ShapedType::isDynamic(size) ? !ShapedType::isDynamic(part)
-                                    : ShapedType::isDynamic(part) || part > size)
+    if (ShapedType::isDynamic(size)
+            ? !ShapedType::isDynamic(part)
+            : ShapedType::isDynamic(part) || part > size)
       return emitOpError("the update does not fit dimension ") << d;
   }
   return success();
@@ -181,8 +187,7 @@ LogicalResult BatchNormOp::verify() {
   return success();
 }
 
-template <typename OpT>
-static LogicalResult verifyRowNorm(OpT op) {
+template <typename OpT> static LogicalResult verifyRowNorm(OpT op) {
   auto input = typeOf(op.getInput());
   int64_t axis = op.getAxis();
   if (failed(verifyAxis(op, axis, input.getRank())))
@@ -193,8 +198,9 @@ static LogicalResult verifyRowNorm(OpT op) {
   for (Value vector : {op.getScale(), op.getBias()})
     if (vector && (typeOf(vector).getShape() != row ||
                    typeOf(vector).getElementType() != input.getElementType()))
-      return op.emitOpError("scale and bias must have the input's shape from the "
-                            "axis on, and its element type");
+      return op.emitOpError(
+          "scale and bias must have the input's shape from the "
+          "axis on, and its element type");
   if (!(op.getEpsilon().convertToDouble() >= 0))
     return op.emitOpError("epsilon must not be negative");
   return success();
@@ -203,8 +209,7 @@ static LogicalResult verifyRowNorm(OpT op) {
 LogicalResult LayerNormOp::verify() { return verifyRowNorm(*this); }
 LogicalResult RmsNormOp::verify() { return verifyRowNorm(*this); }
 
-template <typename OpT>
-static LogicalResult verifySoftmax(OpT op) {
+template <typename OpT> static LogicalResult verifySoftmax(OpT op) {
   return verifyAxis(op, op.getAxis(), typeOf(op.getInput()).getRank());
 }
 
@@ -214,9 +219,10 @@ LogicalResult LogSoftmaxOp::verify() { return verifySoftmax(*this); }
 LogicalResult RopeOp::verify() {
   auto input = typeOf(getInput()), cosine = typeOf(getCosine());
   int64_t rank = input.getRank();
-  if (rank < 2 || input.isDynamicDim(rank - 1) || input.isDynamicDim(rank - 2) ||
-      input.getDimSize(rank - 1) % 2 != 0)
-    return emitOpError("the input needs rank >= 2 and an even, static last dimension");
+  if (rank < 2 || input.isDynamicDim(rank - 1) ||
+      input.isDynamicDim(rank - 2) || input.getDimSize(rank - 1) % 2 != 0)
+    return emitOpError(
+        "the input needs rank >= 2 and an even, static last dimension");
   if (cosine.getShape() != ArrayRef<int64_t>{input.getDimSize(rank - 2),
                                              input.getDimSize(rank - 1) / 2} ||
       cosine.getElementType() != input.getElementType())

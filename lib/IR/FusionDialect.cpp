@@ -33,7 +33,8 @@ struct FusionVersion final : DialectVersion {
 };
 
 struct FusionBytecode final : BytecodeDialectInterface {
-  explicit FusionBytecode(Dialect *dialect) : BytecodeDialectInterface(dialect) {}
+  explicit FusionBytecode(Dialect *dialect)
+      : BytecodeDialectInterface(dialect) {}
 
   void writeVersion(DialectBytecodeWriter &writer) const final {
     writer.writeVarInt(FusionDialect::kBytecodeVersion);
@@ -88,8 +89,9 @@ LogicalResult FusionDialect::verifyOperationAttribute(Operation *op,
     return op->emitError() << "'" << kBatchAttr << "' belongs on a function";
   auto bounds = dyn_cast<DenseI64ArrayAttr>(attr.getValue());
   if (!bounds || bounds.size() != 2 || bounds[0] < 1 || bounds[1] < bounds[0])
-    return op->emitError() << "'" << kBatchAttr
-                           << "' must be array<i64: min, max> with 1 <= min <= max";
+    return op->emitError()
+           << "'" << kBatchAttr
+           << "' must be array<i64: min, max> with 1 <= min <= max";
   return success();
 }
 

@@ -34,13 +34,18 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
     return error(loc, "needs ranks >= 2 that are equal, or a rhs of rank 2");
   if (lhs.getElementType() != rhs.getElementType())
     return error(loc, "element types differ");
-  auto lhsMatrix = lhs.getShape().take_back(2), rhsMatrix = rhs.getShape().take_back(2);
-  bool lhsSwapped = shape::hasUnit(adaptor, adaptor.getTransposeLhs(), "transpose_lhs");
-  bool rhsSwapped = shape::hasUnit(adaptor, adaptor.getTransposeRhs(), "transpose_rhs");
+  auto lhsMatrix = lhs.getShape().take_back(2),
+       rhsMatrix = rhs.getShape().take_back(2);
+  bool lhsSwapped =
+      shape::hasUnit(adaptor, adaptor.getTransposeLhs(), "transpose_lhs");
+  bool rhsSwapped =
+      shape::hasUnit(adaptor, adaptor.getTransposeRhs(), "transpose_rhs");
   int64_t m = lhsMatrix[lhsSwapped ? 1 : 0], k = lhsMatrix[lhsSwapped ? 0 : 1];
-  int64_t rhsK = rhsMatrix[rhsSwapped ? 1 : 0], n = rhsMatrix[rhsSwapped ? 0 : 1];
+  int64_t rhsK = rhsMatrix[rhsSwapped ? 1 : 0],
+          n = rhsMatrix[rhsSwapped ? 0 : 1];
   if (!shape::agree(k, rhsK))
-    return error(loc, "contracted sizes differ: " + Twine(k) + " and " + Twine(rhsK));
+    return error(loc, "contracted sizes differ: " + Twine(k) + " and " +
+                          Twine(rhsK));
   if (ShapedType::isDynamic(k))
     return error(loc, "the contracted size must be static");
   SmallVector<int64_t> sizes(lhs.getShape().drop_back(2));
@@ -58,20 +63,26 @@ static std::pair<int64_t, int64_t> positions(Layout layout, int64_t rank) {
                                 : std::make_pair(int64_t(1), int64_t(2));
 }
 
-/// What conv and conv_transpose check alike: ranks, lists, groups, static sizes.
+/// What conv and conv_transpose check alike: ranks, lists, groups, static
+/// sizes.
 template <typename AdaptorT>
 static LogicalResult checkConv(std::optional<Location> loc, AdaptorT adaptor) {
-  auto input = typeOf(adaptor.getInput()), weights = typeOf(adaptor.getWeights());
+  auto input = typeOf(adaptor.getInput()),
+       weights = typeOf(adaptor.getWeights());
   int64_t rank = input.getRank();
   if (rank < 3 || rank > 5 || weights.getRank() != rank)
     return error(loc, "input and weights need one rank from 3 to 5");
   if (input.getElementType() != weights.getElementType())
     return error(loc, "element types of input and weights differ");
   size_t spatial = rank - 2;
-  if (failed(shape::checkList(loc, "strides", adaptor.getStrides(), spatial, 1)) ||
-      failed(shape::checkList(loc, "pad_low", adaptor.getPadLow(), spatial, 0)) ||
-      failed(shape::checkList(loc, "pad_high", adaptor.getPadHigh(), spatial, 0)) ||
-      failed(shape::checkList(loc, "dilations", adaptor.getDilations(), spatial, 1)))
+  if (failed(
+          shape::checkList(loc, "strides", adaptor.getStrides(), spatial, 1)) ||
+      failed(
+          shape::checkList(loc, "pad_low", adaptor.getPadLow(), spatial, 0)) ||
+      failed(shape::checkList(loc, "pad_high", adaptor.getPadHigh(), spatial,
+                              0)) ||
+      failed(shape::checkList(loc, "dilations", adaptor.getDilations(), spatial,
+                              1)))
     return failure();
   if (!weights.hasStaticShape())
     return error(loc, "the weights' shape must be static");
@@ -101,7 +112,8 @@ LogicalResult ConvOp::inferReturnTypes(MLIRContext *,
                                        SmallVectorImpl<Type> &results) {
   if (failed(checkConv(loc, adaptor)))
     return failure();
-  auto input = typeOf(adaptor.getInput()), weights = typeOf(adaptor.getWeights());
+  auto input = typeOf(adaptor.getInput()),
+       weights = typeOf(adaptor.getWeights());
   auto [channel, first] = positions(adaptor.getLayout(), input.getRank());
   int64_t groups = adaptor.getGroups(), channels = input.getDimSize(channel);
   int64_t features = weights.getDimSize(0);
@@ -127,19 +139,23 @@ LogicalResult ConvOp::inferReturnTypes(MLIRContext *,
   return infer(loc, input.getElementType(), sizes, results);
 }
 
-LogicalResult ConvTransposeOp::inferReturnTypes(
-    MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
-    SmallVectorImpl<Type> &results) {
+LogicalResult
+ConvTransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc,
+                                  Adaptor adaptor,
+                                  SmallVectorImpl<Type> &results) {
   if (failed(checkConv(loc, adaptor)))
     return failure();
-  auto input = typeOf(adaptor.getInput()), weights = typeOf(adaptor.getWeights());
+  auto input = typeOf(adaptor.getInput()),
+       weights = typeOf(adaptor.getWeights());
   auto [channel, first] = positions(adaptor.getLayout(), input.getRank());
   int64_t groups = adaptor.getGroups(), channels = input.getDimSize(channel);
   if (channels % groups != 0 || weights.getDimSize(0) != channels)
     return error(loc, "groups = " + Twine(groups) + " must divide " +
-                          Twine(channels) + " input channels, which are the "
+                          Twine(channels) +
+                          " input channels, which are the "
                           "weights' first dimension");
-  std::optional<int64_t> features = shape::multiply(weights.getDimSize(1), groups);
+  std::optional<int64_t> features =
+      shape::multiply(weights.getDimSize(1), groups);
   if (!features)
     return error(loc, "the number of output channels overflows");
   if (failed(checkBias(loc, adaptor.getBias(), input, *features)) ||
@@ -149,21 +165,26 @@ LogicalResult ConvTransposeOp::inferReturnTypes(
   SmallVector<int64_t> sizes(input.getShape());
   sizes[channel] = *features;
   for (int64_t i = 0, e = input.getRank() - 2; i < e; ++i) {
-    int64_t stride = adaptor.getStrides()[i], dilation = adaptor.getDilations()[i];
-    int64_t extra = adaptor.getOutputPadding()[i], in = input.getDimSize(first + i);
+    int64_t stride = adaptor.getStrides()[i],
+            dilation = adaptor.getDilations()[i];
+    int64_t extra = adaptor.getOutputPadding()[i],
+            in = input.getDimSize(first + i);
     if (ShapedType::isDynamic(in))
       return error(loc, "spatial dimensions must be static");
     if (extra >= std::max(stride, dilation))
-      return error(loc, "'output_padding' must be below the stride or the dilation");
+      return error(loc,
+                   "'output_padding' must be below the stride or the dilation");
     if (in < 1 || weights.getDimSize(2 + i) < 1)
       return error(loc, "spatial dimensions and the window must not be empty");
     std::optional<int64_t> size = shape::multiply(in - 1, stride);
-    std::optional<int64_t> reach = shape::multiply(dilation, weights.getDimSize(2 + i) - 1);
+    std::optional<int64_t> reach =
+        shape::multiply(dilation, weights.getDimSize(2 + i) - 1);
     if (size && reach)
       size = shape::add(*size, *reach);
     if (!size || !reach || !(size = shape::add(*size, 1 + extra)))
       return error(loc, "window sizes overflow");
-    std::optional<int64_t> pads = shape::add(adaptor.getPadLow()[i], adaptor.getPadHigh()[i]);
+    std::optional<int64_t> pads =
+        shape::add(adaptor.getPadLow()[i], adaptor.getPadHigh()[i]);
     if (!pads || *pads > *size)
       return error(loc, "the padding removes more than the whole result");
     sizes[first + i] = *size - *pads;
@@ -174,15 +195,18 @@ LogicalResult ConvTransposeOp::inferReturnTypes(
 /// Checks that each of `count` windows along spatial dimension `dim` holds an
 /// element of the input of size `in`. The parameters passed `shape::slide`: the
 /// reach of a window and the position of the last one don't overflow.
-static LogicalResult checkWindows(std::optional<Location> loc, int64_t dim, int64_t in, int64_t count,
-                                  int64_t window, int64_t stride, int64_t low, int64_t dilation) {
+static LogicalResult checkWindows(std::optional<Location> loc, int64_t dim,
+                                  int64_t in, int64_t count, int64_t window,
+                                  int64_t stride, int64_t low,
+                                  int64_t dilation) {
   auto holdsElement = [&](int64_t o) {
     int64_t begin = o * stride - low;
     int64_t skip = begin < 0 ? -begin / dilation + (-begin % dilation != 0) : 0;
     return skip < window && begin + skip * dilation < in;
   };
   auto fail = [&]() -> LogicalResult {
-    return error(loc, "a window along spatial dimension " + Twine(dim) + " holds no element of the input");
+    return error(loc, "a window along spatial dimension " + Twine(dim) +
+                          " holds no element of the input");
   };
   // Only the first window can lie before the input, only the last one behind.
   if (!holdsElement(0) || !holdsElement(count - 1))
@@ -193,7 +217,8 @@ static LogicalResult checkWindows(std::optional<Location> loc, int64_t dim, int6
   constexpr int64_t kMaxChecked = 1 << 16;
   int64_t inPadding = std::min(count, low / stride + 1);
   if (inPadding > kMaxChecked)
-    return error(loc, "with a dilation above the input's size, more than 65536 windows begin in the padding");
+    return error(loc, "with a dilation above the input's size, more than 65536 "
+                      "windows begin in the padding");
   for (int64_t o = 1; o < inPadding; ++o)
     if (!holdsElement(o))
       return fail();
@@ -208,11 +233,16 @@ static LogicalResult inferPool(std::optional<Location> loc, AdaptorT adaptor,
   if (rank < 3 || rank > 5)
     return error(loc, "the input needs a rank from 3 to 5");
   size_t spatial = rank - 2;
-  if (failed(shape::checkList(loc, "window", adaptor.getWindow(), spatial, 1)) ||
-      failed(shape::checkList(loc, "strides", adaptor.getStrides(), spatial, 1)) ||
-      failed(shape::checkList(loc, "pad_low", adaptor.getPadLow(), spatial, 0)) ||
-      failed(shape::checkList(loc, "pad_high", adaptor.getPadHigh(), spatial, 0)) ||
-      failed(shape::checkList(loc, "dilations", adaptor.getDilations(), spatial, 1)))
+  if (failed(
+          shape::checkList(loc, "window", adaptor.getWindow(), spatial, 1)) ||
+      failed(
+          shape::checkList(loc, "strides", adaptor.getStrides(), spatial, 1)) ||
+      failed(
+          shape::checkList(loc, "pad_low", adaptor.getPadLow(), spatial, 0)) ||
+      failed(shape::checkList(loc, "pad_high", adaptor.getPadHigh(), spatial,
+                              0)) ||
+      failed(shape::checkList(loc, "dilations", adaptor.getDilations(), spatial,
+                              1)))
     return failure();
   auto [channel, first] = positions(adaptor.getLayout(), rank);
   if (input.isDynamicDim(channel))
@@ -259,11 +289,13 @@ LogicalResult BatchNormTrainingOp::inferReturnTypes(
   if (ShapedType::isDynamic(channels))
     return error(loc, "the axis must be static");
   if (scale.getRank() != 1 || scale.getDimSize(0) != channels)
-    return error(loc, "scale and bias must have the shape [" + Twine(channels) + "]");
+    return error(loc, "scale and bias must have the shape [" + Twine(channels) +
+                          "]");
   if (adaptor.getBias().getType() != scale)
     return error(loc, "scale and bias must share one type");
   if (!shape::isSameOrWider(scale.getElementType(), input.getElementType()))
-    return error(loc, "the parameters' element type must be the input's or a wider one");
+    return error(
+        loc, "the parameters' element type must be the input's or a wider one");
   if (!(adaptor.getEpsilon().convertToDouble() >= 0))
     return error(loc, "epsilon must not be negative");
   results.append({input, scale, scale});
@@ -286,9 +318,11 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *,
       if (type.isDynamicDim(d))
         return error(loc, "only dimension 0 may be the batch");
   int64_t heads = q.getDimSize(1), groups = k.getDimSize(1);
-  if (q.getDimSize(0) != k.getDimSize(0) || q.getDimSize(0) != v.getDimSize(0) ||
-      q.getDimSize(3) != k.getDimSize(3) || k.getDimSize(2) != v.getDimSize(2) ||
-      groups != v.getDimSize(1) || groups == 0 || heads % groups != 0)
+  if (q.getDimSize(0) != k.getDimSize(0) ||
+      q.getDimSize(0) != v.getDimSize(0) ||
+      q.getDimSize(3) != k.getDimSize(3) ||
+      k.getDimSize(2) != v.getDimSize(2) || groups != v.getDimSize(1) ||
+      groups == 0 || heads % groups != 0)
     return error(loc, "batch, depth and key length must agree, and the number "
                       "of key heads must divide that of query heads");
   if (Value mask = adaptor.getMask()) {
@@ -303,5 +337,6 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *,
                         "and the query's element type");
   }
   return infer(loc, q.getElementType(),
-               {q.getDimSize(0), heads, q.getDimSize(2), v.getDimSize(3)}, results);
+               {q.getDimSize(0), heads, q.getDimSize(2), v.getDimSize(3)},
+               results);
 }

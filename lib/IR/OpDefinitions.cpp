@@ -48,24 +48,29 @@ static void printMatchingTypes(OpAsmPrinter &printer, Operation *,
 }
 
 //===----------------------------------------------------------------------===//
-// custom<RowNormTypes>: the input's type, then `, T` for scale and bias if there
+// custom<RowNormTypes>: the input's type, then `, T` for scale and bias if
+// there
 //===----------------------------------------------------------------------===//
 
 using OptionalOperand = std::optional<OpAsmParser::UnresolvedOperand>;
 
-static ParseResult parseRowNormTypes(OpAsmParser &parser, const OptionalOperand &scale,
-                                     const OptionalOperand &bias, Type &inputType, Type &scaleType,
+static ParseResult parseRowNormTypes(OpAsmParser &parser,
+                                     const OptionalOperand &scale,
+                                     const OptionalOperand &bias,
+                                     Type &inputType, Type &scaleType,
                                      Type &biasType) {
   if (parser.parseType(inputType))
     return failure();
-  for (auto [operand, type] : {std::pair(&scale, &scaleType), std::pair(&bias, &biasType)})
-    if (operand->has_value() && (parser.parseComma() || parser.parseType(*type)))
+  for (auto [operand, type] :
+       {std::pair(&scale, &scaleType), std::pair(&bias, &biasType)})
+    if (operand->has_value() &&
+        (parser.parseComma() || parser.parseType(*type)))
       return failure();
   return success();
 }
 
-static void printRowNormTypes(OpAsmPrinter &printer, Operation *, Value, Value, Type inputType,
-                              Type scaleType, Type biasType) {
+static void printRowNormTypes(OpAsmPrinter &printer, Operation *, Value, Value,
+                              Type inputType, Type scaleType, Type biasType) {
   printer << inputType;
   for (Type type : {scaleType, biasType})
     if (type)
@@ -130,8 +135,9 @@ static ParseResult parseMeshGroup(OpAsmParser &parser, FlatSymbolRefAttr &mesh,
 static void printMeshGroup(OpAsmPrinter &printer, Operation *,
                            FlatSymbolRefAttr mesh, ArrayAttr axes) {
   printer << mesh << '[';
-  llvm::interleaveComma(axes.getAsValueRange<StringAttr>(), printer,
-                        [&](StringRef name) { printer.printKeywordOrString(name); });
+  llvm::interleaveComma(
+      axes.getAsValueRange<StringAttr>(), printer,
+      [&](StringRef name) { printer.printKeywordOrString(name); });
   printer << ']';
 }
 

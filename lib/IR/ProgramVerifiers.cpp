@@ -19,17 +19,19 @@ static LogicalResult checkRange(Operation *op, RangeAttr range,
     return op->emitOpError("names no segment: ") << range.getSegment();
   SegmentOp segment = it->second;
   int64_t size = segment.getSize();
-  if (range.getOffset() < 0 || range.getSize() < 0 || range.getOffset() > size ||
-      range.getSize() > size - range.getOffset()) {
+  if (range.getOffset() < 0 || range.getSize() < 0 ||
+      range.getOffset() > size || range.getSize() > size - range.getOffset()) {
     InFlightDiagnostic diag = op->emitOpError("the range ")
-                              << range << " leaves its segment of " << size << " bytes";
+                              << range << " leaves its segment of " << size
+                              << " bytes";
     diag.attachNote(segment.getLoc()) << "the segment";
     return diag;
   }
   return success();
 }
 
-static LogicalResult checkAccesses(Operation *op, std::optional<ArrayAttr> accesses,
+static LogicalResult checkAccesses(Operation *op,
+                                   std::optional<ArrayAttr> accesses,
                                    const llvm::StringMap<SegmentOp> &segments) {
   if (!accesses)
     return success();
@@ -40,9 +42,11 @@ static LogicalResult checkAccesses(Operation *op, std::optional<ArrayAttr> acces
 }
 
 LogicalResult ProgramOp::verify() {
-  if (getBatch().size() != 2 || getBatch()[0] < 1 || getBatch()[1] < getBatch()[0])
+  if (getBatch().size() != 2 || getBatch()[0] < 1 ||
+      getBatch()[1] < getBatch()[0])
     return emitOpError("'batch' must be [min, max] with 1 <= min <= max");
-  if (int64_t(getStreams()) < 1 || int64_t(getEvents()) < 0 || int64_t(getPeak()) < 0)
+  if (int64_t(getStreams()) < 1 || int64_t(getEvents()) < 0 ||
+      int64_t(getPeak()) < 0)
     return emitOpError("needs a stream; events and peak must not be negative");
   llvm::StringMap<SegmentOp> segments;
   for (auto segment : getBody().front().getOps<SegmentOp>())
@@ -63,20 +67,22 @@ LogicalResult ProgramOp::verify() {
     LogicalResult ok =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case([&](LaunchOp launch) {
-              return success(
-                  succeeded(checkStream(&op, launch.getStream())) &&
-                  succeeded(checkAccesses(&op, launch.getOperands(), segments)));
+              return success(succeeded(checkStream(&op, launch.getStream())) &&
+                             succeeded(checkAccesses(&op, launch.getOperands(),
+                                                     segments)));
             })
             .Case([&](CallOp call) {
               return success(
                   succeeded(checkStream(&op, call.getStream())) &&
                   succeeded(checkAccesses(&op, call.getOperands(), segments)) &&
-                  succeeded(checkAccesses(&op, call.getTailOperands(), segments)));
+                  succeeded(
+                      checkAccesses(&op, call.getTailOperands(), segments)));
             })
             .Case([&](RunCollectiveOp collective) {
               return success(
                   succeeded(checkStream(&op, collective.getStream())) &&
-                  succeeded(checkAccesses(&op, collective.getOperands(), segments)));
+                  succeeded(
+                      checkAccesses(&op, collective.getOperands(), segments)));
             })
             .Case([&](CopyOp copy) {
               return success(
@@ -89,7 +95,8 @@ LogicalResult ProgramOp::verify() {
             })
             .Case([&](PortOp port) -> LogicalResult {
               if (!segments.count(port.getSegment()))
-                return op.emitOpError("names no segment: ") << port.getSegmentAttr();
+                return op.emitOpError("names no segment: ")
+                       << port.getSegmentAttr();
               return success();
             })
             .Case([&](RecordOp record) {
@@ -103,7 +110,8 @@ LogicalResult ProgramOp::verify() {
                 return failure();
               if (!recorded.count(wait.getEvent()))
                 return op.emitOpError("waits for event ")
-                       << wait.getEvent() << ", which no earlier command records";
+                       << wait.getEvent()
+                       << ", which no earlier command records";
               return success();
             })
             .Case([&](SegmentOp) { return success(); })
@@ -128,8 +136,10 @@ LogicalResult ContentOp::verify() {
   if (getParameter().has_value() == getValue().has_value())
     return emitOpError("needs exactly one of a parameter and a value");
   auto type = dyn_cast<RankedTensorType>(getType());
-  if (!type || !type.hasStaticShape() || !hasSupportedElement(type) || !hasSupportedSize(type))
-    return emitOpError("needs a static ranked tensor type of the dialect's elements");
+  if (!type || !type.hasStaticShape() || !hasSupportedElement(type) ||
+      !hasSupportedSize(type))
+    return emitOpError(
+        "needs a static ranked tensor type of the dialect's elements");
   int64_t width = type.getElementType().isInteger(1)
                       ? 1
                       : type.getElementTypeBitWidth() / 8;
@@ -139,7 +149,8 @@ LogicalResult ContentOp::verify() {
 }
 
 LogicalResult PortOp::verify() {
-  if (getDirection() != SegmentKind::Input && getDirection() != SegmentKind::Output)
+  if (getDirection() != SegmentKind::Input &&
+      getDirection() != SegmentKind::Output)
     return emitOpError("the direction must be input or output");
   auto type = dyn_cast<RankedTensorType>(getType());
   if (!type || !hasSupportedElement(type) || !hasSupportedSize(type))
@@ -148,10 +159,12 @@ LogicalResult PortOp::verify() {
     return emitOpError("needs 'shape' for its batch dimension");
   if (std::optional<ArrayAttr> shape = getShape())
     if (int64_t(shape->size()) != type.getRank() ||
-        !llvm::all_of(*shape, [](Attribute extent) { return isa<ExtentAttr>(extent); }))
+        !llvm::all_of(*shape,
+                      [](Attribute extent) { return isa<ExtentAttr>(extent); }))
       return emitOpError("'shape' must have one extent for each of the ")
              << type.getRank() << " dimensions";
-  if (getDonatedTo() && (getDirection() != SegmentKind::Input || int64_t(*getDonatedTo()) < 0))
+  if (getDonatedTo() &&
+      (getDirection() != SegmentKind::Input || int64_t(*getDonatedTo()) < 0))
     return emitOpError("only an input is donated, to the index of an output");
   return success();
 }

@@ -98,11 +98,15 @@ FailureOr<RankedTensorType> withShape(std::optional<Location> loc,
 
 bool fusion::hasSupportedElement(ShapedType type) {
   Type element = type.getElementType();
-  return element.isF64() || element.isF32() || element.isF16() || element.isBF16() || element.isSignlessInteger(1) ||
-         element.isSignlessInteger(8) || element.isSignlessInteger(32) || element.isSignlessInteger(64);
+  return element.isF64() || element.isF32() || element.isF16() ||
+         element.isBF16() || element.isSignlessInteger(1) ||
+         element.isSignlessInteger(8) || element.isSignlessInteger(32) ||
+         element.isSignlessInteger(64);
 }
 
 bool fusion::hasSupportedSize(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && succeeded(shape::withShape(std::nullopt, tensor.getElementType(), tensor.getShape()));
+  return tensor &&
+         succeeded(shape::withShape(std::nullopt, tensor.getElementType(),
+                                    tensor.getShape()));
 }

@@ -48,7 +48,8 @@ withShape(std::optional<mlir::Location> loc, mlir::Type elementType,
 
 /// Whether the float type `wide` is `narrow` or has more bits.
 inline bool isSameOrWider(mlir::Type wide, mlir::Type narrow) {
-  return wide == narrow || wide.getIntOrFloatBitWidth() > narrow.getIntOrFloatBitWidth();
+  return wide == narrow ||
+         wide.getIntOrFloatBitWidth() > narrow.getIntOrFloatBitWidth();
 }
 
 /// Whether the unit attribute `name` is set. The parser infers types before it
@@ -64,7 +65,8 @@ bool hasUnit(AdaptorT adaptor, bool property, llvm::StringRef name) {
 template <typename AdaptorT>
 int64_t getInteger(AdaptorT adaptor, int64_t property, llvm::StringRef name) {
   mlir::DictionaryAttr attributes = adaptor.getAttributes();
-  auto value = attributes ? attributes.getAs<mlir::IntegerAttr>(name) : mlir::IntegerAttr();
+  auto value = attributes ? attributes.getAs<mlir::IntegerAttr>(name)
+                          : mlir::IntegerAttr();
   return value && value.getType().isInteger(64) ? value.getInt() : property;
 }
 

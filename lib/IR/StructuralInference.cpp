@@ -40,7 +40,7 @@ static LogicalResult checkIncreasing(std::optional<Location> loc,
 }
 
 static LogicalResult inferPredicate(std::optional<Location> loc, Value input,
-                             SmallVectorImpl<Type> &results) {
+                                    SmallVectorImpl<Type> &results) {
   auto type = typeOf(input);
   return infer(loc, IntegerType::get(type.getContext(), 1), type.getShape(),
                results);
@@ -105,8 +105,9 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *,
     int64_t size = type.getDimSize(d);
     if (ShapedType::isDynamic(size)) {
       if (starts[d] != 0 || limits[d] != -1 || strides[d] != 1)
-        return error(loc, "the batch dimension " + Twine(d) +
-                              " must be taken whole: start 0, limit -1, stride 1");
+        return error(loc,
+                     "the batch dimension " + Twine(d) +
+                         " must be taken whole: start 0, limit -1, stride 1");
       sizes.push_back(size);
       continue;
     }
@@ -141,7 +142,8 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *,
     for (int64_t d = 0; d < type.getRank(); ++d)
       if (d != axis && !shape::agree(type.getDimSize(d), first.getDimSize(d)))
         return error(loc, "operand " + Twine(i) +
-                              " differs from the first in dimension " + Twine(d));
+                              " differs from the first in dimension " +
+                              Twine(d));
     if (i == 0)
       continue;
     if (type.isDynamicDim(axis) || ShapedType::isDynamic(sizes[axis])) {
@@ -175,8 +177,8 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *,
     int64_t size = type.getDimSize(d);
     if (ShapedType::isDynamic(size)) {
       if (low[d] != 0 || high[d] != 0)
-        return error(loc, "the batch dimension " + Twine(d) +
-                              " cannot be padded");
+        return error(loc,
+                     "the batch dimension " + Twine(d) + " cannot be padded");
       sizes.push_back(size);
       continue;
     }
@@ -197,7 +199,8 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
   auto type = typeOf(adaptor.getInput());
   auto indices = typeOf(adaptor.getIndices());
   int64_t axis = adaptor.getAxis();
-  int64_t batch = shape::getInteger(adaptor, adaptor.getBatchDims(), "batch_dims");
+  int64_t batch =
+      shape::getInteger(adaptor, adaptor.getBatchDims(), "batch_dims");
   if (batch < 0 || batch > axis || axis >= type.getRank() ||
       batch > indices.getRank())
     return error(loc, "needs 0 <= batch_dims <= axis < rank, and batch_dims <= "
@@ -222,7 +225,8 @@ LogicalResult GatherNdOp::inferReturnTypes(MLIRContext *,
                                            SmallVectorImpl<Type> &results) {
   auto type = typeOf(adaptor.getInput());
   auto indices = typeOf(adaptor.getIndices());
-  int64_t batch = shape::getInteger(adaptor, adaptor.getBatchDims(), "batch_dims");
+  int64_t batch =
+      shape::getInteger(adaptor, adaptor.getBatchDims(), "batch_dims");
   if (indices.getRank() < 1 || indices.isDynamicDim(indices.getRank() - 1))
     return error(loc, "the indices need a static last dimension");
   int64_t depth = indices.getShape().back();

@@ -19,8 +19,10 @@ LogicalResult ParameterOp::verify() {
   if (getFile().has_value() == getValue().has_value())
     return emitOpError("needs exactly one of a file and a value");
   auto type = dyn_cast<RankedTensorType>(getType());
-  if (!type || !type.hasStaticShape() || !hasSupportedElement(type) || !hasSupportedSize(type))
-    return emitOpError("needs a static ranked tensor type of the dialect's elements");
+  if (!type || !type.hasStaticShape() || !hasSupportedElement(type) ||
+      !hasSupportedSize(type))
+    return emitOpError(
+        "needs a static ranked tensor type of the dialect's elements");
   if (std::optional<ElementsAttr> value = getValue())
     if (value->getType() != type)
       return emitOpError("the value's type differs from the parameter's");
@@ -37,7 +39,8 @@ LogicalResult ParameterOp::verify() {
 }
 
 LogicalResult GetParameterOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(*this, getParameterAttr());
+  auto parameter =
+      symbols.lookupNearestSymbolFrom<ParameterOp>(*this, getParameterAttr());
   if (!parameter)
     return emitOpError("names no parameter: ") << getParameterAttr();
   if (parameter.getType() != getType())
@@ -69,7 +72,8 @@ ParseResult GroupOp::parse(OpAsmParser &parser, OperationState &result) {
   SmallVector<OpAsmParser::UnresolvedOperand> operands;
   SmallVector<Type> types;
   if (parser.parseCommaSeparatedList(
-          OpAsmParser::Delimiter::Paren, [&]() -> ParseResult {
+          OpAsmParser::Delimiter::Paren,
+          [&]() -> ParseResult {
             OpAsmParser::Argument &argument = arguments.emplace_back();
             if (parser.parseArgument(argument) || parser.parseEqual() ||
                 parser.parseOperand(operands.emplace_back()) ||
@@ -98,16 +102,19 @@ ParseResult GroupOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void GroupOp::print(OpAsmPrinter &printer) {
   printer << ' ' << stringifyGroupKind(getKind()) << " (";
-  llvm::interleaveComma(
-      llvm::zip(getBody().getArguments(), getInputs()), printer, [&](auto pair) {
-        printer.printRegionArgument(std::get<0>(pair), {}, /*omitType=*/true);
-        printer << " = " << std::get<1>(pair) << " : " << std::get<1>(pair).getType();
-      });
+  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getInputs()),
+                        printer, [&](auto pair) {
+                          printer.printRegionArgument(std::get<0>(pair), {},
+                                                      /*omitType=*/true);
+                          printer << " = " << std::get<1>(pair) << " : "
+                                  << std::get<1>(pair).getType();
+                        });
   printer << ')';
   printer.printOptionalArrowTypeList(getResultTypes());
   if (SymbolRefAttr kernel = getKernelAttr())
     printer << " kernel " << kernel;
-  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(), {"kind", "kernel"});
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
+                                           {"kind", "kernel"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
@@ -124,11 +131,13 @@ LogicalResult GroupOp::verify() {
   bool horizontal = getKind() == GroupKind::Horizontal;
   for (Operation &op : block.without_terminator()) {
     if (horizontal && !isa<GroupOp>(op))
-      return emitOpError("of kind horizontal contains only groups").attachNote(op.getLoc())
+      return emitOpError("of kind horizontal contains only groups")
+                 .attachNote(op.getLoc())
              << "this op is not a group";
     if (!horizontal && isa<GroupOp>(op))
-      return emitOpError("of kind ").append(stringifyGroupKind(getKind()),
-                                            " contains no groups").attachNote(op.getLoc())
+      return emitOpError("of kind ")
+                 .append(stringifyGroupKind(getKind()), " contains no groups")
+                 .attachNote(op.getLoc())
              << "this op is a group";
     if (auto member = dyn_cast<GroupOp>(op);
         member && member.getKind() == GroupKind::Horizontal)
@@ -199,9 +208,12 @@ LogicalResult KernelCallOp::verify() {
 }
 
 void KernelCallOp::getEffects(
-    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
   if (!getSideEffects())
     return;
-  effects.emplace_back(MemoryEffects::Read::get(), CommunicationResource::get());
-  effects.emplace_back(MemoryEffects::Write::get(), CommunicationResource::get());
+  effects.emplace_back(MemoryEffects::Read::get(),
+                       CommunicationResource::get());
+  effects.emplace_back(MemoryEffects::Write::get(),
+                       CommunicationResource::get());
 }

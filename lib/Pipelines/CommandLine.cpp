@@ -33,9 +33,10 @@ static Error usage(const Twine &message) { return createStringError(message); }
 /// Bytes of `512`, `4KiB`, `512MiB`, `20GiB`.
 static std::optional<uint64_t> parseBytes(StringRef text) {
   uint64_t factor = 1;
-  for (auto [suffix, value] : {std::pair<StringRef, uint64_t>{"KiB", 1ull << 10},
-                               {"MiB", 1ull << 20},
-                               {"GiB", 1ull << 30}})
+  for (auto [suffix, value] :
+       {std::pair<StringRef, uint64_t>{"KiB", 1ull << 10},
+        {"MiB", 1ull << 20},
+        {"GiB", 1ull << 30}})
     if (text.consume_back(suffix)) {
       factor = value;
       break;
@@ -49,7 +50,8 @@ static std::optional<uint64_t> parseBytes(StringRef text) {
 static Error setMaxOps(CommandLine &line, StringRef value) {
   unsigned number;
   if (value.getAsInteger(10, number) || number == 0 || number > INT_MAX)
-    return usage("bad value '" + value + "', --max-ops, give a number of at least 1");
+    return usage("bad value '" + value +
+                 "', --max-ops, give a number of at least 1");
   line.compile.maxOps = number;
   return Error::success();
 }
@@ -57,7 +59,8 @@ static Error setMaxOps(CommandLine &line, StringRef value) {
 static Error setMemoryLimit(CommandLine &line, StringRef value) {
   std::optional<uint64_t> bytes = parseBytes(value);
   if (!bytes || *bytes == 0)
-    return usage("bad size '" + value + "', --memory-limit, write bytes as 512MiB or 1048576");
+    return usage("bad size '" + value +
+                 "', --memory-limit, write bytes as 512MiB or 1048576");
   line.compile.memoryLimit = *bytes;
   return Error::success();
 }
@@ -65,8 +68,9 @@ static Error setMemoryLimit(CommandLine &line, StringRef value) {
 static Error setStopAfter(CommandLine &line, StringRef value) {
   std::optional<Phase> phase = symbolizePhase(value);
   if (!phase || *phase == Phase::Program)
-    return usage("unknown phase '" + value +
-                 "', --stop-after, the phases are: simplify, fuse, codegen, schedule");
+    return usage(
+        "unknown phase '" + value +
+        "', --stop-after, the phases are: simplify, fuse, codegen, schedule");
   line.compile.stopAfter = *phase;
   return Error::success();
 }
@@ -76,7 +80,8 @@ static Error setNoFuse(CommandLine &line, StringRef value) {
   value.split(kinds, ',');
   for (StringRef kind : kinds) {
     if (kind != "vertical")
-      return usage("unknown kind of fusion '" + kind + "', --no-fuse, the kinds are: vertical");
+      return usage("unknown kind of fusion '" + kind +
+                   "', --no-fuse, the kinds are: vertical");
     line.compile.fuseVertical = false;
   }
   return Error::success();
@@ -84,38 +89,47 @@ static Error setNoFuse(CommandLine &line, StringRef value) {
 
 static Error setTarget(CommandLine &line, StringRef value) {
   if (value != "cpu")
-    return usage("unknown target '" + value + "', --target, this build compiles for: cpu");
+    return usage("unknown target '" + value +
+                 "', --target, this build compiles for: cpu");
   line.compile.target = value.str();
   return Error::success();
 }
 
 static Error setFp(CommandLine &, StringRef value) {
   if (value != "strict")
-    return usage("unknown mode '" + value + "', --fp, the cpu target computes with --fp=strict");
+    return usage("unknown mode '" + value +
+                 "', --fp, the cpu target computes with --fp=strict");
   return Error::success();
 }
 
-#define SET(field, expression)                                                                     \
-  [](CommandLine &line, StringRef value) -> Error {                                                       \
-    (void)value;                                                                                   \
-    line.field = expression;                                                                       \
-    return Error::success();                                                                       \
+#define SET(field, expression)                                                 \
+  [](CommandLine &line, StringRef value) -> Error {                            \
+    (void)value;                                                               \
+    line.field = expression;                                                   \
+    return Error::success();                                                   \
   }
 
 static const OptionSpec kOptions[] = {
-    {"o", "file", "module to write; or, with --stop-after, IR text (default: stdout)", false,
+    {"o", "file",
+     "module to write; or, with --stop-after, IR text (default: stdout)", false,
      SET(output, value.str())},
     {"target", "cpu", "what to compile for", true, setTarget},
-    {"cpu", "name", "processor to compile for (default native: this machine's)", false,
-     SET(compile.cpu, value.str())},
+    {"cpu", "name", "processor to compile for (default native: this machine's)",
+     false, SET(compile.cpu, value.str())},
     {"fp", "strict", "strict: grouping changes no bit", true, setFp},
-    {"exact-rewrites-only", "", "leave out rewrites that change values, such as BatchNorm folding",
-     true, SET(compile.exactRewritesOnly, true)},
-    {"no-fuse", "kind,...", "kinds of fusion to leave out: vertical", true, setNoFuse},
-    {"max-ops", "n", "consecutive ops of a group's longest path (default 8)", true, setMaxOps},
-    {"memory-limit", "bytes", "largest memory for intermediates, e.g. 512MiB", true, setMemoryLimit},
-    {"explain", "", "print what was decided, and why", false, SET(explain, true)},
-    {"stop-after", "phase", "stop after simplify, fuse, codegen or schedule and write IR text", false,
+    {"exact-rewrites-only", "",
+     "leave out rewrites that change values, such as BatchNorm folding", true,
+     SET(compile.exactRewritesOnly, true)},
+    {"no-fuse", "kind,...", "kinds of fusion to leave out: vertical", true,
+     setNoFuse},
+    {"max-ops", "n", "consecutive ops of a group's longest path (default 8)",
+     true, setMaxOps},
+    {"memory-limit", "bytes", "largest memory for intermediates, e.g. 512MiB",
+     true, setMemoryLimit},
+    {"explain", "", "print what was decided, and why", false,
+     SET(explain, true)},
+    {"stop-after", "phase",
+     "stop after simplify, fuse, codegen or schedule and write IR text", false,
      setStopAfter},
     {"dump-dir", "folder", "write the IR after each phase there", false,
      SET(compile.dumpDirectory, value.str())},
@@ -134,11 +148,14 @@ std::string fusion::getHelp() {
   std::string text;
   raw_string_ostream stream(text);
   stream << "usage: fusion-compile model.mlir [options] -o model.fsn\n\n"
-            "Compiles a model in the fusion dialect to an executable module.\n\noptions:\n";
+            "Compiles a model in the fusion dialect to an executable "
+            "module.\n\noptions:\n";
   for (const OptionSpec &option : kOptions) {
-    std::string head = (option.name.size() == 1 ? "-" : "--") + option.name.str();
+    std::string head =
+        (option.name.size() == 1 ? "-" : "--") + option.name.str();
     if (!option.value.empty())
-      head += (option.name.size() == 1 ? " <" : "=<") + option.value.str() + ">";
+      head +=
+          (option.name.size() == 1 ? " <" : "=<") + option.value.str() + ">";
     stream << "  " << left_justify(head, 28) << option.help << "\n";
   }
   stream << "\nexit codes: 0 ok, 2 usage, 3 bad input program, 5 environment,\n"
@@ -146,14 +163,16 @@ std::string fusion::getHelp() {
   return text;
 }
 
-Expected<CommandLine> fusion::parseCommandLine(ArrayRef<std::string> arguments) {
+Expected<CommandLine>
+fusion::parseCommandLine(ArrayRef<std::string> arguments) {
   CommandLine line;
   raw_string_ostream recorded(line.recorded);
   for (size_t i = 0; i < arguments.size(); ++i) {
     StringRef argument = arguments[i];
     if (argument == "-" || !argument.starts_with("-")) {
       if (!line.input.empty())
-        return usage("two inputs, '" + line.input + "' and '" + argument + "', give one model");
+        return usage("two inputs, '" + line.input + "' and '" + argument +
+                     "', give one model");
       if (argument.empty())
         return usage("an empty path, command line, give the path of a model");
       line.input = argument.str();
@@ -162,14 +181,20 @@ Expected<CommandLine> fusion::parseCommandLine(ArrayRef<std::string> arguments) 
     auto [name, value] = argument.ltrim('-').split('=');
     bool hasValue = argument.contains('=');
     const OptionSpec *option =
-        find_if(kOptions, [name = name](const OptionSpec &spec) { return spec.name == name; });
+        find_if(kOptions, [name = name](const OptionSpec &spec) {
+          return spec.name == name;
+        });
     if (option == std::end(kOptions))
-      return usage("unknown option '" + argument + "', command line, see fusion-compile --help");
+      return usage("unknown option '" + argument +
+                   "', command line, see fusion-compile --help");
     if (option->value.empty() && hasValue)
-      return usage("option '--" + name + "' takes no value, command line, see fusion-compile --help");
+      return usage("option '--" + name +
+                   "' takes no value, command line, see fusion-compile --help");
     if (!option->value.empty() && !hasValue) {
       if (i + 1 == arguments.size())
-        return usage("option '" + argument + "' needs a value, command line, see fusion-compile --help");
+        return usage(
+            "option '" + argument +
+            "' needs a value, command line, see fusion-compile --help");
       value = arguments[++i];
     }
     if (Error error = option->apply(line, value))
@@ -181,7 +206,8 @@ Expected<CommandLine> fusion::parseCommandLine(ArrayRef<std::string> arguments) 
   if (line.help || line.version)
     return line;
   if (line.input.empty())
-    return usage("no input, command line, give the path of a model in the fusion dialect");
+    return usage("no input, command line, give the path of a model in the "
+                 "fusion dialect");
   if (line.output.empty()) {
     if (line.compile.stopAfter == Phase::Program)
       return usage("no output, command line, say -o model.fsn");

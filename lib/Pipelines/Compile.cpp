@@ -1,6 +1,7 @@
 //===- Compile.cpp - The phases by name -----------------------------------===//
 //
-// See Compile.h. Phases never call each other: only this file knows their order.
+// See Compile.h. Phases never call each other: only this file knows their
+// order.
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Compile.h"
@@ -18,8 +19,9 @@
 using namespace mlir;
 using namespace fusion;
 
-static constexpr Phase kPhases[] = {Phase::Simplify, Phase::Fuse, Phase::Codegen,
-                                    Phase::Schedule, Phase::Program};
+static constexpr Phase kPhases[] = {Phase::Simplify, Phase::Fuse,
+                                    Phase::Codegen, Phase::Schedule,
+                                    Phase::Program};
 
 StringRef fusion::stringifyPhase(Phase phase) {
   switch (phase) {
@@ -83,15 +85,18 @@ namespace {
 
 /// Options of the pipelines on fusion-opt's command line.
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
-  Option<std::string> target{*this, "target", llvm::cl::desc("cpu"), llvm::cl::init("cpu")};
-  Option<std::string> cpu{*this, "cpu", llvm::cl::desc("processor name, or native"),
+  Option<std::string> target{*this, "target", llvm::cl::desc("cpu"),
+                             llvm::cl::init("cpu")};
+  Option<std::string> cpu{*this, "cpu",
+                          llvm::cl::desc("processor name, or native"),
                           llvm::cl::init("native")};
-  Option<bool> exactRewritesOnly{*this, "exact-rewrites-only",
-                                 llvm::cl::desc("no rewrite that changes values"),
-                                 llvm::cl::init(false)};
-  Option<unsigned> maxOps{*this, "max-ops",
-                          llvm::cl::desc("consecutive ops of a group's longest path"),
-                          llvm::cl::init(8)};
+  Option<bool> exactRewritesOnly{
+      *this, "exact-rewrites-only",
+      llvm::cl::desc("no rewrite that changes values"), llvm::cl::init(false)};
+  Option<unsigned> maxOps{
+      *this, "max-ops",
+      llvm::cl::desc("consecutive ops of a group's longest path"),
+      llvm::cl::init(8)};
   Option<bool> vertical{*this, "vertical", llvm::cl::desc("fuse vertically"),
                         llvm::cl::init(true)};
 
@@ -120,32 +125,38 @@ void fusion::registerPipelines() {
 /// Writes the module's text to `<directory>/<n>-<phase>.mlir`.
 static LogicalResult dump(ModuleOp module, StringRef directory, Phase phase) {
   if (std::error_code error = llvm::sys::fs::create_directories(directory))
-    return module.emitError("cannot create '") << directory << "': " << error.message();
+    return module.emitError("cannot create '")
+           << directory << "': " << error.message();
   SmallString<128> path(directory);
-  llvm::sys::path::append(path, Twine(int(phase) + 1) + "-" + stringifyPhase(phase) + ".mlir");
+  llvm::sys::path::append(path, Twine(int(phase) + 1) + "-" +
+                                    stringifyPhase(phase) + ".mlir");
   std::error_code error;
   llvm::raw_fd_ostream stream(path, error);
   if (error)
-    return module.emitError("cannot write '") << path << "': " << error.message();
+    return module.emitError("cannot write '")
+           << path << "': " << error.message();
   module.print(stream, OpPrintingFlags().useLocalScope());
   return success();
 }
 
-CompileStatus fusion::runPhases(ModuleOp module, const CompileOptions &options) {
+CompileStatus fusion::runPhases(ModuleOp module,
+                                const CompileOptions &options) {
   bool internal = false, overLimit = false;
-  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
-    // A pass that finds the compiler itself wrong says so.
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
-      std::string text = diagnostic.str();
-      // The pass manager's own summary names no cause; the driver says where the
-      // reproducer is when there is one to keep.
-      if (StringRef(text).starts_with("Failures have been detected while processing"))
-        return success();
-      internal |= StringRef(text).contains("internal error");
-      overLimit |= StringRef(text).contains("the memory limit is");
-    }
-    return failure(); // let the tool's handler print it
-  });
+  ScopedDiagnosticHandler handler(
+      module.getContext(), [&](Diagnostic &diagnostic) {
+        // A pass that finds the compiler itself wrong says so.
+        if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+          std::string text = diagnostic.str();
+          // The pass manager's own summary names no cause; the driver says
+          // where the reproducer is when there is one to keep.
+          if (StringRef(text).starts_with(
+                  "Failures have been detected while processing"))
+            return success();
+          internal |= StringRef(text).contains("internal error");
+          overLimit |= StringRef(text).contains("the memory limit is");
+        }
+        return failure(); // let the tool's handler print it
+      });
   for (Phase phase : kPhases) {
     PassManager manager(module.getContext());
     if (!options.reproducer.empty())
@@ -157,7 +168,8 @@ CompileStatus fusion::runPhases(ModuleOp module, const CompileOptions &options) 
                          : CompileStatus::BadProgram;
     if (options.afterPhase)
       options.afterPhase(phase, module);
-    if (!options.dumpDirectory.empty() && failed(dump(module, options.dumpDirectory, phase)))
+    if (!options.dumpDirectory.empty() &&
+        failed(dump(module, options.dumpDirectory, phase)))
       return CompileStatus::NoResources;
     if (phase == options.stopAfter)
       break;

@@ -79,9 +79,9 @@ bool Driver::lower(ModuleOp module) {
   }
   switch (runPhases(module, options)) {
   case CompileStatus::Internal:
-    fail(rt::Code::Internal,
-         "the compiler broke an invariant of its own, see above, report it with " +
-             options.reproducer);
+    fail(rt::Code::Internal, "the compiler broke an invariant of its own, see "
+                             "above, report it with " +
+                                 options.reproducer);
     return false;
   case CompileStatus::BadProgram:
     if (!options.reproducer.empty())
@@ -116,7 +116,8 @@ void Driver::emit(ModuleOp module) {
   build.cpu = cpu.name;
   build.cpuFeatures = cpu.features;
   build.parameterFolder = getParameterFolder(module, options.parameterFolder);
-  build.provenance = {{"compiler", "fusion " FUSION_VERSION}, {"flags", line.recorded}};
+  build.provenance = {{"compiler", "fusion " FUSION_VERSION},
+                      {"flags", line.recorded}};
   if (auto rewrites = module->getAttrOfType<ArrayAttr>("fusion.rewrites"))
     for (auto rewrite : rewrites.getAsRange<StringAttr>())
       build.provenance.push_back({"rewrite", rewrite.str()});
@@ -151,7 +152,8 @@ Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
   options.cpu = cpu.name;
 
   if (isForeign(source->getBuffer())) {
-    fail(rt::Code::BadProgram, "neither MLIR text nor bytecode, " + source->getBufferIdentifier() +
+    fail(rt::Code::BadProgram, "neither MLIR text nor bytecode, " +
+                                   source->getBufferIdentifier() +
                                    ", import a model with fusion-import first");
     return std::move(result);
   }
@@ -163,11 +165,13 @@ Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(source), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(sources, &context, messages);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  OwningOpRef<ModuleOp> module =
+      parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
   if (!module) {
     result.code = int(rt::Code::BadProgram);
     if (result.messages.empty())
-      fail(rt::Code::BadProgram, "not a module in MLIR text or bytecode, the input, import a model first");
+      fail(rt::Code::BadProgram, "not a module in MLIR text or bytecode, the "
+                                 "input, import a model first");
     return std::move(result);
   }
   if (lower(*module))
@@ -175,6 +179,7 @@ Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
   return std::move(result);
 }
 
-Compilation fusion::compile(std::unique_ptr<llvm::MemoryBuffer> source, const CommandLine &line) {
+Compilation fusion::compile(std::unique_ptr<llvm::MemoryBuffer> source,
+                            const CommandLine &line) {
   return Driver(line).run(std::move(source));
 }

@@ -19,7 +19,8 @@ using namespace mlir;
 using namespace fusion;
 
 /// Numbers the kernels that the program names, in its order.
-static void numberKernels(ModuleOp kernels, ProgramOp program, rt::Module &result,
+static void numberKernels(ModuleOp kernels, ProgramOp program,
+                          rt::Module &result,
                           llvm::StringMap<uint32_t> &index) {
   auto number = [&](SymbolRefAttr symbol) {
     StringRef name = symbol.getLeafReference();
@@ -46,9 +47,12 @@ static LogicalResult readImports(ModuleOp kernels, rt::Module &result) {
     return success();
   for (Attribute entry : imports) {
     auto pair = dyn_cast<ArrayAttr>(entry);
-    if (!pair || pair.size() != 2 || !isa<StringAttr>(pair[0]) || !isa<StringAttr>(pair[1]))
-      return kernels.emitError("'fusion.imports' must hold pairs of name and signature");
-    result.imports.push_back({cast<StringAttr>(pair[0]).str(), cast<StringAttr>(pair[1]).str()});
+    if (!pair || pair.size() != 2 || !isa<StringAttr>(pair[0]) ||
+        !isa<StringAttr>(pair[1]))
+      return kernels.emitError(
+          "'fusion.imports' must hold pairs of name and signature");
+    result.imports.push_back(
+        {cast<StringAttr>(pair[0]).str(), cast<StringAttr>(pair[1]).str()});
   }
   return success();
 }
@@ -67,7 +71,8 @@ static LogicalResult placeContent(ContentOp content, SymbolTable &symbols,
   } else {
     auto parameter = symbols.lookup<ParameterOp>(*content.getParameter());
     if (!parameter)
-      return content.emitOpError("names no parameter: ") << content.getParameterAttr();
+      return content.emitOpError("names no parameter: ")
+             << content.getParameterAttr();
     llvm::Expected<TensorData> read = reader.read(parameter);
     if (!read)
       return parameter.emitError(llvm::toString(read.takeError()));
@@ -75,25 +80,29 @@ static LogicalResult placeContent(ContentOp content, SymbolTable &symbols,
   }
   RangeAttr range = content.getRange();
   int64_t count = type.getNumElements();
-  char *target = reinterpret_cast<char *>(result.constants.data()) + range.getOffset();
+  char *target =
+      reinterpret_cast<char *>(result.constants.data()) + range.getOffset();
   int64_t width = count == 0 ? 0 : range.getSize() / count;
   if (data.isSplat()) {
     for (int64_t i = 0; i < count; ++i)
       std::memcpy(target + i * width, data.getElement(0), width);
   } else if (count > 0) {
     if (int64_t(data.getBytes().size()) != range.getSize())
-      return content.emitOpError("has ") << data.getBytes().size() << " bytes for a range of "
-                                         << range.getSize();
+      return content.emitOpError("has ")
+             << data.getBytes().size() << " bytes for a range of "
+             << range.getSize();
     std::memcpy(target, data.getBytes().data(), range.getSize());
   }
   rt::TensorDesc desc;
-  desc.name = content.getParameter() ? content.getParameter()->str() : std::string();
+  desc.name =
+      content.getParameter() ? content.getParameter()->str() : std::string();
   desc.dtype = *getRuntimeType(type.getElementType());
   for (int64_t size : type.getShape())
     desc.shape.push_back({0, size});
   if (!desc.name.empty())
     result.parameters.push_back(
-        {desc, {segment, uint64_t(range.getOffset()), uint64_t(range.getSize())}});
+        {desc,
+         {segment, uint64_t(range.getOffset()), uint64_t(range.getSize())}});
   return success();
 }
 
@@ -107,12 +116,15 @@ static rt::Status nativeCodeFailed(ModuleOp kernels, llvm::Error error) {
   });
   kernels.emitError(message);
   bool ofCompiler = code == llvm::inconvertibleErrorCode();
-  return rt::Status(ofCompiler ? rt::Code::Internal : rt::Code::Resources, message);
+  return rt::Status(ofCompiler ? rt::Code::Internal : rt::Code::Resources,
+                    message);
 }
 
 rt::Expected<rt::Module>
-fusion::buildExecutableModule(ModuleOp module, const ModuleBuildOptions &options) {
-  const rt::Status badProgram(rt::Code::BadProgram, "the module cannot be written");
+fusion::buildExecutableModule(ModuleOp module,
+                              const ModuleBuildOptions &options) {
+  const rt::Status badProgram(rt::Code::BadProgram,
+                              "the module cannot be written");
   auto programs = module.getOps<ProgramOp>();
   if (!llvm::hasSingleElement(programs)) {
     module.emitError("needs exactly one program: run the schedule phase first");

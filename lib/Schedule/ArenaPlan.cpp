@@ -1,9 +1,9 @@
 //===- ArenaPlan.cpp - Offsets for buffers with lifetimes -----------------===//
 //
 // Two packers. Up to a few thousand buffers: largest first, each at the lowest
-// offset free of all placed buffers that live at the same time (quadratic, close
-// to optimal in practice). Beyond: one sweep over the commands with a best-fit
-// free list (n log n).
+// offset free of all placed buffers that live at the same time (quadratic,
+// close to optimal in practice). Beyond: one sweep over the commands with a
+// best-fit free list (n log n).
 //
 //===----------------------------------------------------------------------===//
 #include "ArenaPlan.h"
@@ -130,7 +130,8 @@ static int64_t packInOrder(llvm::MutableArrayRef<Lifetime> buffers) {
   size_t ended = 0;
   for (size_t index : starts) {
     Lifetime &buffer = buffers[index];
-    for (; ended < ends.size() && buffers[ends[ended]].last < buffer.first; ++ended)
+    for (; ended < ends.size() && buffers[ends[ended]].last < buffer.first;
+         ++ended)
       if (Lifetime &done = buffers[ends[ended]]; done.size > 0)
         free.release(done.offset, roundUp(done.size));
     if (buffer.size > 0)

@@ -21,8 +21,8 @@ struct Lifetime {
   int64_t offset = -1; ///< bytes, the answer
 };
 
-/// Alignment of every buffer in the arena, in bytes: a cache line, and the widest
-/// vector.
+/// Alignment of every buffer in the arena, in bytes: a cache line, and the
+/// widest vector.
 constexpr int64_t kArenaAlignment = 64;
 
 /// Sets all offsets so that buffers whose lifetimes overlap share no byte, and

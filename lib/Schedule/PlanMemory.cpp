@@ -1,9 +1,9 @@
 //===- PlanMemory.cpp - From values to byte ranges ------------------------===//
 //
 // The bufferization: each value of the graph gets a storage (a part of the
-// const segment, a whole input or output segment, or a buffer of the arena), then
-// each group becomes one command over byte ranges. What a value is stored in is
-// decided in program order; lifetimes and offsets follow from the uses.
+// const segment, a whole input or output segment, or a buffer of the arena),
+// then each group becomes one command over byte ranges. What a value is stored
+// in is decided in program order; lifetimes and offsets follow from the uses.
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Schedule/Passes.h"
@@ -69,7 +69,8 @@ private:
   std::optional<unsigned> findInPlace(GroupOp group, unsigned output);
   RangeAttr rangeOf(Value value);
   ArrayAttr accesses(GroupOp group, ArrayRef<int64_t> operands, bool ofKernel);
-  PortOp emitPort(SegmentKind kind, StringRef name, StringRef segment, Value value);
+  PortOp emitPort(SegmentKind kind, StringRef name, StringRef segment,
+                  Value value);
   ExtentAttr extentAttr(Extent extent) {
     return ExtentAttr::get(builder.getContext(), extent.scale, extent.base);
   }
@@ -113,7 +114,8 @@ FailureOr<int64_t> Planner::bytesOf(Value value) {
   FailureOr<Extent> count = extentOf(value);
   if (failed(count))
     return failure();
-  int64_t width = getElementBytes(cast<RankedTensorType>(value.getType()).getElementType());
+  int64_t width =
+      getElementBytes(cast<RankedTensorType>(value.getType()).getElementType());
   std::optional<Extent> bytes = multiply(*count, Extent{0, width});
   int64_t total;
   if (!bytes || llvm::MulOverflow(bytes->scale, maxBatch, total) ||
@@ -126,18 +128,22 @@ FailureOr<int64_t> Planner::bytesOf(Value value) {
 /// Everything in the function must be something that planning knows.
 LogicalResult Planner::checkOps() {
   if (!llvm::hasSingleElement(function.getBody()))
-    return function.emitError("has control flow; a model is straight-line code");
+    return function.emitError(
+        "has control flow; a model is straight-line code");
   for (Operation &op : function.getBody().front()) {
     if (auto group = dyn_cast<GroupOp>(op)) {
       if (!group.getKernel() && !group->hasAttr("fusion.call"))
         return group.emitError("has no kernel: run code generation first");
       position[group] = groups.size();
       groups.push_back(group);
-    } else if (isa<CommunicationOpInterface, AsyncOp, AwaitOp, KernelCallOp>(op)) {
-      return op.emitError("'") << op.getName()
-                               << "' is not compiled for the cpu target: evaluate "
-                                  "the model with fusion-interpret --ranks";
-    } else if (!isa<ConstantOp, GetParameterOp, ReshapeOp, func::ReturnOp>(op)) {
+    } else if (isa<CommunicationOpInterface, AsyncOp, AwaitOp, KernelCallOp>(
+                   op)) {
+      return op.emitError("'")
+             << op.getName()
+             << "' is not compiled for the cpu target: evaluate "
+                "the model with fusion-interpret --ranks";
+    } else if (!isa<ConstantOp, GetParameterOp, ReshapeOp, func::ReturnOp>(
+                   op)) {
       return op.emitError("'")
              << op.getName() << "' is in no group: run the fuse phase first";
     }
@@ -233,8 +239,8 @@ LogicalResult Planner::bindValues() {
       valueStorage[reshape.getResult()] = storageOf(reshape.getInput());
     } else if (auto constant = dyn_cast<ConstantOp>(op)) {
       // Attributes are uniqued: the same value is stored once.
-      std::string key = llvm::formatv(
-          "value:{0}", constant.getValue().getAsOpaquePointer());
+      std::string key =
+          llvm::formatv("value:{0}", constant.getValue().getAsOpaquePointer());
       if (failed(bindConstant(constant, key)))
         return failure();
     } else if (auto get = dyn_cast<GetParameterOp>(op)) {
@@ -294,15 +300,18 @@ LogicalResult Planner::bindOutputs() {
 
 RangeAttr Planner::rangeOf(Value value) {
   const Storage &storage = storages[storageOf(value)];
-  int64_t offset = storage.buffer >= 0 ? buffers[storage.buffer].offset : storage.offset;
-  return RangeAttr::get(builder.getContext(),
-                        FlatSymbolRefAttr::get(builder.getContext(), storage.segment),
-                        offset, storage.size, storage.buffer + 1);
+  int64_t offset =
+      storage.buffer >= 0 ? buffers[storage.buffer].offset : storage.offset;
+  return RangeAttr::get(
+      builder.getContext(),
+      FlatSymbolRefAttr::get(builder.getContext(), storage.segment), offset,
+      storage.size, storage.buffer + 1);
 }
 
-/// The accesses of a command whose operand i is `operands[i]`, an index into the
-/// group's inputs followed by its outputs. A kernel that computes in place says so;
-/// a library call reads its inputs and writes its last operand, whatever they share.
+/// The accesses of a command whose operand i is `operands[i]`, an index into
+/// the group's inputs followed by its outputs. A kernel that computes in place
+/// says so; a library call reads its inputs and writes its last operand,
+/// whatever they share.
 ArrayAttr Planner::accesses(GroupOp group, ArrayRef<int64_t> operands,
                             bool ofKernel) {
   unsigned firstOutput = group.getInputs().size();
@@ -312,15 +321,18 @@ ArrayAttr Planner::accesses(GroupOp group, ArrayRef<int64_t> operands,
     Value value = output ? Value(group.getOutputs()[index - firstOutput])
                          : Value(group.getInputs()[index]);
     // In place: the same bytes under an input and an output.
-    auto shares = [&](Value other) { return storageOf(other) == storageOf(value); };
-    bool inPlace = ofKernel && (output ? llvm::any_of(group.getInputs(), shares)
-                                       : llvm::any_of(group.getOutputs(), shares));
-    list.push_back(AccessAttr::get(builder.getContext(),
-                                   inPlace  ? AccessKind::ReadWrite
-                                   : output ? AccessKind::Write
-                                            : AccessKind::Read,
-                                   rangeOf(value),
-                                   ofKernel ? getElementTypeOrSelf(value) : Type()));
+    auto shares = [&](Value other) {
+      return storageOf(other) == storageOf(value);
+    };
+    bool inPlace =
+        ofKernel && (output ? llvm::any_of(group.getInputs(), shares)
+                            : llvm::any_of(group.getOutputs(), shares));
+    list.push_back(AccessAttr::get(
+        builder.getContext(),
+        inPlace  ? AccessKind::ReadWrite
+        : output ? AccessKind::Write
+                 : AccessKind::Read,
+        rangeOf(value), ofKernel ? getElementTypeOrSelf(value) : Type()));
   }
   return builder.getArrayAttr(list);
 }
@@ -338,7 +350,8 @@ LogicalResult Planner::emitCommand(GroupOp group) {
       grain = function->getAttrOfType<IntegerAttr>("fusion.grain");
     }
     if (!units || !grain)
-      return group.emitError("the kernel ") << kernel << " is missing or says no units";
+      return group.emitError("the kernel ")
+             << kernel << " is missing or says no units";
   }
   auto call = group->getAttrOfType<DictionaryAttr>("fusion.call");
   if (!call) {
@@ -359,12 +372,13 @@ LogicalResult Planner::emitCommand(GroupOp group) {
     int64_t target = operands.asArrayRef().back();
     // The tail reads and writes what the call wrote, in place.
     for (auto [index, access] : llvm::zip_equal(
-             list, accesses(group, list, /*ofKernel=*/true).getAsRange<AccessAttr>()))
-      entries.push_back(index == target ? AccessAttr::get(builder.getContext(),
-                                                          AccessKind::ReadWrite,
-                                                          access.getRange(),
-                                                          access.getElementType())
-                                        : access);
+             list,
+             accesses(group, list, /*ofKernel=*/true).getAsRange<AccessAttr>()))
+      entries.push_back(
+          index == target
+              ? AccessAttr::get(builder.getContext(), AccessKind::ReadWrite,
+                                access.getRange(), access.getElementType())
+              : access);
     tailOperands = builder.getArrayAttr(entries);
   }
   CallOp::create(builder, group.getLoc(), op, builder.getI64IntegerAttr(0),
@@ -378,13 +392,16 @@ LogicalResult Planner::emitCopies() {
     FailureOr<Extent> count = extentOf(value);
     if (failed(count))
       return failure();
-    int64_t width = getElementBytes(cast<RankedTensorType>(value.getType()).getElementType());
+    int64_t width = getElementBytes(
+        cast<RankedTensorType>(value.getType()).getElementType());
     RangeAttr source = rangeOf(value);
     auto target = RangeAttr::get(
         builder.getContext(),
-        FlatSymbolRefAttr::get(builder.getContext(), llvm::formatv("out{0}", output).str()),
+        FlatSymbolRefAttr::get(builder.getContext(),
+                               llvm::formatv("out{0}", output).str()),
         0, source.getSize(), 0);
-    CopyOp::create(builder, value.getLoc(), builder.getI64IntegerAttr(0), source, target,
+    CopyOp::create(builder, value.getLoc(), builder.getI64IntegerAttr(0),
+                   source, target,
                    extentAttr({count->scale * width, count->base * width}));
   }
   return success();
@@ -399,12 +416,13 @@ PortOp Planner::emitPort(SegmentKind kind, StringRef name, StringRef segment,
                         SegmentKindAttr::get(builder.getContext(), kind),
                         builder.getStringAttr(name),
                         FlatSymbolRefAttr::get(builder.getContext(), segment),
-                        TypeAttr::get(value.getType()), builder.getArrayAttr(shape),
-                        IntegerAttr());
+                        TypeAttr::get(value.getType()),
+                        builder.getArrayAttr(shape), IntegerAttr());
 }
 
 /// The names the model gives to its inputs and outputs, made distinct.
-static std::string portName(StringAttr name, StringRef fallback, unsigned index) {
+static std::string portName(StringAttr name, StringRef fallback,
+                            unsigned index) {
   return name && !name.getValue().empty() ? name.getValue().str()
                                           : (fallback + Twine(index)).str();
 }
@@ -415,7 +433,8 @@ FailureOr<ProgramOp> Planner::plan() {
     return failure();
   extents = std::move(*analysis);
   int64_t minBatch = 1;
-  if (auto bounds = function->getAttrOfType<DenseI64ArrayAttr>(FusionDialect::kBatchAttr)) {
+  if (auto bounds = function->getAttrOfType<DenseI64ArrayAttr>(
+          FusionDialect::kBatchAttr)) {
     minBatch = bounds[0];
     maxBatch = bounds[1];
   }
@@ -428,8 +447,9 @@ FailureOr<ProgramOp> Planner::plan() {
   builder.setInsertionPoint(function);
   auto program = ProgramOp::create(
       builder, loc, function.getSymNameAttr(),
-      builder.getDenseI64ArrayAttr({minBatch, maxBatch}), builder.getI64IntegerAttr(1),
-      builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(arenaBytes));
+      builder.getDenseI64ArrayAttr({minBatch, maxBatch}),
+      builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(0),
+      builder.getI64IntegerAttr(arenaBytes));
   builder.setInsertionPointToStart(&program.getBody().emplaceBlock());
 
   auto segment = [&](StringRef name, SegmentKind kind, int64_t size) {
@@ -457,18 +477,23 @@ FailureOr<ProgramOp> Planner::plan() {
     auto get = dyn_cast<GetParameterOp>(op);
     ContentOp::create(builder, op->getLoc(), rangeOf(op->getResult(0)),
                       get ? get.getParameterAttr() : FlatSymbolRefAttr(),
-                      get ? ElementsAttr() : cast<ConstantOp>(op).getValueAttr(),
+                      get ? ElementsAttr()
+                          : cast<ConstantOp>(op).getValueAttr(),
                       TypeAttr::get(op->getResult(0).getType()));
   }
   for (BlockArgument argument : function.getArguments()) {
     unsigned i = argument.getArgNumber();
     emitPort(SegmentKind::Input,
-             portName(function.getArgAttrOfType<StringAttr>(i, FusionDialect::kNameAttr), "arg", i),
+             portName(function.getArgAttrOfType<StringAttr>(
+                          i, FusionDialect::kNameAttr),
+                      "arg", i),
              storages[storageOf(argument)].segment, argument);
   }
   for (auto [i, value] : llvm::enumerate(returned))
     emitPort(SegmentKind::Output,
-             portName(function.getResultAttrOfType<StringAttr>(i, FusionDialect::kNameAttr), "out", i),
+             portName(function.getResultAttrOfType<StringAttr>(
+                          i, FusionDialect::kNameAttr),
+                      "out", i),
              llvm::formatv("out{0}", i).str(), value);
   for (GroupOp group : groups)
     if (failed(emitCommand(group)))
@@ -494,9 +519,10 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
     if (failed(program))
       return signalPassFailure();
     if (memoryLimit != 0 && uint64_t(planner.arenaBytes) > memoryLimit) {
-      target.emitError("needs ") << planner.arenaBytes
-                                 << " bytes for intermediates; the memory limit is "
-                                 << uint64_t(memoryLimit);
+      target.emitError("needs ")
+          << planner.arenaBytes
+          << " bytes for intermediates; the memory limit is "
+          << uint64_t(memoryLimit);
       return signalPassFailure();
     }
     remark::passed(target.getLoc(), remark::RemarkOpts::name("plan-memory")

@@ -32,9 +32,11 @@ struct VerifySchedule final : fusion::impl::VerifyScheduleBase<VerifySchedule> {
       llvm::StringMap<uint32_t> kernels;
       program.walk([&](Operation *op) {
         if (auto launch = dyn_cast<LaunchOp>(op))
-          kernels.try_emplace(launch.getKernel().getLeafReference(), kernels.size());
+          kernels.try_emplace(launch.getKernel().getLeafReference(),
+                              kernels.size());
         else if (auto call = dyn_cast<CallOp>(op); call && call.getTailKernel())
-          kernels.try_emplace(call.getTailKernel()->getLeafReference(), kernels.size());
+          kernels.try_emplace(call.getTailKernel()->getLeafReference(),
+                              kernels.size());
       });
       FailureOr<rt::Program> plain = buildRuntimeProgram(program, kernels);
       if (failed(plain))

@@ -498,8 +498,9 @@ struct EmptyValue final : RewritePattern {
 } // namespace
 
 void fusion::populateStructuralPatterns(RewritePatternSet &patterns) {
-  patterns.add<EmptyValue, TransposeToReshape, BroadcastToReshape, DropUnitDimsOfBroadcast,
-               MergeBroadcasts, TransposeOfBroadcast, SinkMoves, MergeSlices,
-               SliceOfConcat, FlattenConcat, MergePads, GatherToSlice,
-               ReduceOfUnitDims, MatmulOfTranspose>(patterns.getContext());
+  patterns.add<EmptyValue, TransposeToReshape, BroadcastToReshape,
+               DropUnitDimsOfBroadcast, MergeBroadcasts, TransposeOfBroadcast,
+               SinkMoves, MergeSlices, SliceOfConcat, FlattenConcat, MergePads,
+               GatherToSlice, ReduceOfUnitDims, MatmulOfTranspose>(
+      patterns.getContext());
 }

@@ -1,8 +1,8 @@
 //===- LibraryTest.cpp - oneDNN calls against naive loops -----------------===//
 //
 // Data are small integers, so every sum is exact and results must be equal bit
-// for bit, whatever implementation oneDNN chooses. One file, since all cases share
-// the naive loops and the table of shapes.
+// for bit, whatever implementation oneDNN chooses. One file, since all cases
+// share the naive loops and the table of shapes.
 //
 //===----------------------------------------------------------------------===//
 #include "Checked.h"

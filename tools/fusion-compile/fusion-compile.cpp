@@ -29,13 +29,16 @@ int main(int argc, char **argv) {
   if (!line)
     return fail(rt::Code::Usage, llvm::toString(line.takeError()));
   if (line->help || line->version) {
-    llvm::outs() << (line->help ? getHelp() : "fusion-compile " FUSION_VERSION "\n");
+    llvm::outs() << (line->help ? getHelp()
+                                : "fusion-compile " FUSION_VERSION "\n");
     return 0;
   }
   std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> source = mlir::openInputFile(line->input, &message);
+  std::unique_ptr<llvm::MemoryBuffer> source =
+      mlir::openInputFile(line->input, &message);
   if (!source)
-    return fail(rt::Code::Usage, message + ", give the path of a model in the fusion dialect");
+    return fail(rt::Code::Usage,
+                message + ", give the path of a model in the fusion dialect");
   if (line->output != "-")
     line->compile.reproducer = line->output + ".reproducer.mlir";
 
@@ -45,9 +48,11 @@ int main(int argc, char **argv) {
     return compilation.code;
   const std::vector<uint8_t> &artifact = compilation.artifact;
   if (line->output == "-") {
-    llvm::outs().write(reinterpret_cast<const char *>(artifact.data()), artifact.size());
+    llvm::outs().write(reinterpret_cast<const char *>(artifact.data()),
+                       artifact.size());
   } else {
-    rt::Status status = rt::writeFileAtomically(line->output, artifact.data(), artifact.size());
+    rt::Status status =
+        rt::writeFileAtomically(line->output, artifact.data(), artifact.size());
     if (!status.ok())
       return fail(status.code(), status.message());
   }

@@ -1,7 +1,8 @@
 //===- RuntimeProgram.h - fusion.program as plain structs -------*- C++ -*-===//
 //
-// The runtime's schedule verifier and the module writer work on the plain structs
-// of runtime/src/core/ModuleData.h. This is the one translation from the IR.
+// The runtime's schedule verifier and the module writer work on the plain
+// structs of runtime/src/core/ModuleData.h. This is the one translation from
+// the IR.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_ANALYSIS_RUNTIMEPROGRAM_H
@@ -25,7 +26,8 @@ std::optional<rt::DType> getRuntimeType(mlir::Type elementType);
 /// symbol (the leaf of the reference). Reports what cannot be translated as an
 /// error on the op.
 mlir::FailureOr<rt::Program>
-buildRuntimeProgram(ProgramOp program, const llvm::StringMap<uint32_t> &kernels);
+buildRuntimeProgram(ProgramOp program,
+                    const llvm::StringMap<uint32_t> &kernels);
 
 } // namespace fusion
 

@@ -1,6 +1,7 @@
 //===- NativeCode.h - Kernels as machine code -------------------*- C++ -*-===//
 //
-// From kernels in the LLVM dialect to the ELF shared object that a module holds.
+// From kernels in the LLVM dialect to the ELF shared object that a module
+// holds.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_CODEGEN_NATIVECODE_H
@@ -17,21 +18,21 @@ namespace fusion {
 
 /// A processor to compile for.
 struct CpuTarget {
-  std::string name;                  ///< LLVM's name: "x86-64-v3", "sapphirerapids"
+  std::string name; ///< LLVM's name: "x86-64-v3", "sapphirerapids"
   std::vector<std::string> features; ///< instruction sets used, LLVM's names
 };
 
 /// Resolves `name` (`native`: this machine) to a processor and the instruction
 /// sets that kernels may use: those of the named processor that matter for
-/// kernels, on `native` without those the machine hides. The error lists what to
-/// write instead.
+/// kernels, on `native` without those the machine hides. The error lists what
+/// to write instead.
 llvm::Expected<CpuTarget> resolveCpu(llvm::StringRef name);
 
 /// Compiles `kernels` (functions in the LLVM dialect with the runtime's kernel
 /// ABI) for `cpu` with exactly `features`, and links them to a shared object
-/// without undefined symbols, dependencies or constructors. The same input gives
-/// the same bytes. Floating point is never contracted or reassociated, and no
-/// loop becomes a call.
+/// without undefined symbols, dependencies or constructors. The same input
+/// gives the same bytes. Floating point is never contracted or reassociated,
+/// and no loop becomes a call.
 llvm::Expected<std::vector<uint8_t>>
 compileNativeCode(mlir::ModuleOp kernels, llvm::StringRef cpu,
                   llvm::ArrayRef<std::string> features);

@@ -28,7 +28,8 @@ struct CodegenOptions {
 };
 
 /// The phase: from groups to kernels in the LLVM dialect.
-void buildCodegenPipeline(mlir::OpPassManager &manager, const CodegenOptions &options);
+void buildCodegenPipeline(mlir::OpPassManager &manager,
+                          const CodegenOptions &options);
 
 /// Makes the phase known as `--fusion-codegen="cpu=..."`.
 void registerCodegenPipelines();

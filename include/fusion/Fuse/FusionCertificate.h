@@ -1,5 +1,4 @@
-//===- FusionCertificate.h - Proof that grouping changed nothing -*- C++
-//-*-===//
+//===- FusionCertificate.h - Proof that grouping changed nothing ----------===//
 //
 // A graph as the set of expressions that it computes: two ops are the same
 // expression if they are the same op with the same attributes and types on the

@@ -1,5 +1,4 @@
-//===- TensorData.h - Elements of a tensor known at compile time -*- C++
-//-*-===//
+//===- TensorData.h - Elements of a tensor known at compile time ----------===//
 //
 // One representation for the elements of constants and parameters, whatever
 // attribute or file they came from: row-major, little-endian, i1 as one byte,

@@ -31,7 +31,8 @@ struct CommandLine {
 /// Parses `arguments` (without the program's name): `--name=value`,
 /// `--name value`, `-o value`, flags, and at most one path. The error reads
 /// "what, where, what to do".
-llvm::Expected<CommandLine> parseCommandLine(llvm::ArrayRef<std::string> arguments);
+llvm::Expected<CommandLine>
+parseCommandLine(llvm::ArrayRef<std::string> arguments);
 
 /// The text of --help.
 std::string getHelp();

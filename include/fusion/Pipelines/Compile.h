@@ -28,15 +28,17 @@ std::optional<Phase> symbolizePhase(llvm::StringRef name);
 /// Everything that can change groups or bits. Recorded in the module.
 struct CompileOptions {
   std::string target = "cpu";
-  std::string cpu = "native"; ///< resolved to a name before anything depends on it
+  std::string cpu =
+      "native"; ///< resolved to a name before anything depends on it
   bool exactRewritesOnly = false;
-  std::string parameterFolder; ///< of the parameters' files; empty: the module's own
-  unsigned maxOps = 8;     ///< consecutive ops of a group's longest path
+  std::string
+      parameterFolder; ///< of the parameters' files; empty: the module's own
+  unsigned maxOps = 8; ///< consecutive ops of a group's longest path
   bool fuseVertical = true;
   uint64_t memoryLimit = 0; ///< bytes, 0: none
   Phase stopAfter = Phase::Program;
   std::string dumpDirectory; ///< IR after each phase, if not empty
-  std::string reproducer;    ///< where to write a failing pipeline, if not empty
+  std::string reproducer; ///< where to write a failing pipeline, if not empty
   /// Called after each phase that ran, if set.
   std::function<void(Phase, mlir::ModuleOp)> afterPhase;
 };

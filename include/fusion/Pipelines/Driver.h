@@ -1,7 +1,8 @@
 //===- Driver.h - One compilation from text to artifact ---------*- C++ -*-===//
 //
 // What fusion-compile and the C API share: parse, run the phases, build the
-// module's bytes. Nothing is printed and no file is written, except a reproducer.
+// module's bytes. Nothing is printed and no file is written, except a
+// reproducer.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_PIPELINES_DRIVER_H
@@ -28,7 +29,8 @@ struct Compilation {
 
 /// Compiles `source` (text or bytecode; its identifier is the path that
 /// messages and the parameters' folder go by).
-Compilation compile(std::unique_ptr<llvm::MemoryBuffer> source, const CommandLine &line);
+Compilation compile(std::unique_ptr<llvm::MemoryBuffer> source,
+                    const CommandLine &line);
 
 } // namespace fusion
 

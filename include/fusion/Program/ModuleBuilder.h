@@ -30,11 +30,11 @@ struct ModuleBuildOptions {
 };
 
 /// Builds the executable module from a module that went through all earlier
-/// phases: one `fusion.program`, the lowered `@kernels`, the parameters. An error
-/// is reported at the op that cannot be written; the status says of what kind it
-/// is: the program, the machine's resources, or the compiler itself.
-rt::Expected<rt::Module> buildExecutableModule(mlir::ModuleOp module,
-                                               const ModuleBuildOptions &options);
+/// phases: one `fusion.program`, the lowered `@kernels`, the parameters. An
+/// error is reported at the op that cannot be written; the status says of what
+/// kind it is: the program, the machine's resources, or the compiler itself.
+rt::Expected<rt::Module>
+buildExecutableModule(mlir::ModuleOp module, const ModuleBuildOptions &options);
 
 } // namespace fusion
 

@@ -27,7 +27,8 @@ static Type withoutBf16(Type type) {
 static Attribute withoutBf16(Attribute attr) {
   if (auto type = dyn_cast<TypeAttr>(attr))
     return TypeAttr::get(withoutBf16(type.getValue()));
-  if (auto number = dyn_cast<FloatAttr>(attr); number && number.getType().isBF16())
+  if (auto number = dyn_cast<FloatAttr>(attr);
+      number && number.getType().isBF16())
     return IntegerAttr::get(withoutBf16(number.getType()),
                             number.getValue().bitcastToAPInt());
   if (auto dense = dyn_cast<DenseElementsAttr>(attr);

@@ -84,10 +84,10 @@ private:
 };
 } // namespace
 
-/// Keeps the rounding to f32 of what is computed in f64 and then rounded to f16:
-/// LLVM's instruction selection merges the two, which changes bits and needs a
-/// function that no module has (seen: __truncdfhf2 when an f16 select or minimum
-/// follows).
+/// Keeps the rounding to f32 of what is computed in f64 and then rounded to
+/// f16: LLVM's instruction selection merges the two, which changes bits and
+/// needs a function that no module has (seen: __truncdfhf2 when an f16 select
+/// or minimum follows).
 static void fenceRoundings(LLVM::LLVMFuncOp function) {
   SmallVector<LLVM::FPTruncOp> roundings;
   bool hasHalf = false;

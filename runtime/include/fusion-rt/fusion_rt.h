@@ -5,8 +5,8 @@
  * can fail returns NULL for success or an error object the caller destroys. No
  * exception crosses this border.
  *
- * Threads: a module may be shared by threads; a session is used by one thread at
- * a time.
+ * Threads: a module may be shared by threads; a session is used by one thread
+ * at a time.
  *
  *===----------------------------------------------------------------------===*/
 #ifndef FUSION_RT_H
@@ -141,9 +141,9 @@ FUSION_RT_EXPORT fusion_rt_error *
 fusion_rt_session_prepare(fusion_rt_session *session, long batch);
 
 /* Runs once. inputs[i] and outputs[i] are dense row-major tensors in the
- * module's order; input_sizes[i] and output_sizes[i] are their bytes, which must
- * be exactly what the shapes at `batch` say. Output buffers overlap nothing,
- * except that a donated input may be the very buffer of its output. */
+ * module's order; input_sizes[i] and output_sizes[i] are their bytes, which
+ * must be exactly what the shapes at `batch` say. Output buffers overlap
+ * nothing, except that a donated input may be the very buffer of its output. */
 FUSION_RT_EXPORT fusion_rt_error *
 fusion_rt_session_run(fusion_rt_session *session, long batch,
                       const void *const *inputs, const size_t *input_sizes,

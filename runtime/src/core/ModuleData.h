@@ -69,8 +69,8 @@ struct ByteRange {
 };
 
 /// One buffer a command touches. A range both read and written (in place) has
-/// both flags. A kernel with one operand to read and another to write computes in
-/// place when both are the same range and both have both flags.
+/// both flags. A kernel with one operand to read and another to write computes
+/// in place when both are the same range and both have both flags.
 struct Operand {
   ByteRange range;
   bool reads = false;

@@ -84,8 +84,8 @@ Expected<std::vector<uint8_t>> writeModule(const Module &module);
 Status writeModuleFile(const Module &module, const std::string &path);
 
 /// Writes `size` bytes to `path` as `writeModuleFile` does. Without `synced`
-/// the file is complete or absent for every process, but after a power failure it
-/// may be empty.
+/// the file is complete or absent for every process, but after a power failure
+/// it may be empty.
 Status writeFileAtomically(const std::string &path, const void *data,
                            size_t size, bool synced = true);
 

@@ -229,7 +229,8 @@ private:
 } // namespace
 
 static Status writePieces(const std::string &path,
-                          const std::vector<Piece> &pieces, bool padded, bool synced) {
+                          const std::vector<Piece> &pieces, bool padded,
+                          bool synced) {
   static const uint8_t zeros[kAlignment] = {};
   TemporaryFile file(path);
   FUSION_RT_TRY(file.open());

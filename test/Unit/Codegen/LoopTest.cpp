@@ -149,7 +149,8 @@ TEST(Loop, EmptyTensorsHaveNoUnits) {
 }
 
 TEST(Loop, SplitsLongInnerDimensions) {
-  // 3 x 5008: each row is split into blocks of whole vectors, the last one short.
+  // 3 x 5008: each row is split into blocks of whole vectors, the last one
+  // short.
   KernelRunner runner(R"(
     func.func @main(%x: tensor<3x5008xf32>, %y: tensor<3xf32>) -> tensor<3x5008xf32> {
       %r = fusion.group loop (%a = %x : tensor<3x5008xf32>, %b = %y : tensor<3xf32>) -> tensor<3x5008xf32> {

@@ -30,11 +30,12 @@ public:
     EXPECT_TRUE(module) << text.str();
   }
 
-  mlir::func::FuncOp main() { return module->lookupSymbol<mlir::func::FuncOp>("main"); }
+  mlir::func::FuncOp main() {
+    return module->lookupSymbol<mlir::func::FuncOp>("main");
+  }
 
   /// The first op of @main that `OpTy` describes, an op or an interface.
-  template <typename OpTy>
-  OpTy find() {
+  template <typename OpTy> OpTy find() {
     OpTy found;
     main().walk([&](OpTy op) {
       if (!found)
@@ -56,14 +57,16 @@ public:
       auto tensor = llvm::cantFail(reference::Tensor::create(kind, shape));
       for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
         int64_t value = (i * 7 + number * 3) % 11 - 5;
-        tensor.isFloat() ? tensor.setFloat(i, double(value)) : tensor.setInt(i, value);
+        tensor.isFloat() ? tensor.setFloat(i, double(value))
+                         : tensor.setInt(i, value);
       }
       inputs.push_back(tensor);
     }
     return inputs;
   }
 
-  std::vector<reference::Tensor> evaluate(llvm::ArrayRef<reference::Tensor> inputs) {
+  std::vector<reference::Tensor>
+  evaluate(llvm::ArrayRef<reference::Tensor> inputs) {
     reference::Options options;
     options.batch = kBatch;
     auto results = reference::evaluate(main(), inputs, options);

@@ -16,7 +16,8 @@ bool timesOverlap(const Lifetime &a, const Lifetime &b) {
 }
 
 bool bytesOverlap(const Lifetime &a, const Lifetime &b) {
-  return a.size > 0 && b.size > 0 && a.offset < b.offset + b.size && b.offset < a.offset + a.size;
+  return a.size > 0 && b.size > 0 && a.offset < b.offset + b.size &&
+         b.offset < a.offset + a.size;
 }
 
 /// The largest sum of sizes alive at one command: no plan can be smaller.
@@ -38,12 +39,14 @@ void expectValid(const std::vector<Lifetime> &buffers, int64_t total) {
     EXPECT_EQ(buffers[i].offset % kArenaAlignment, 0);
     EXPECT_LE(buffers[i].offset + buffers[i].size, total);
     for (size_t j = 0; j < i; ++j)
-      ASSERT_FALSE(timesOverlap(buffers[i], buffers[j]) && bytesOverlap(buffers[i], buffers[j]))
+      ASSERT_FALSE(timesOverlap(buffers[i], buffers[j]) &&
+                   bytesOverlap(buffers[i], buffers[j]))
           << "buffers " << i << " and " << j;
   }
 }
 
-std::vector<Lifetime> randomBuffers(size_t count, int64_t reach, unsigned seed) {
+std::vector<Lifetime> randomBuffers(size_t count, int64_t reach,
+                                    unsigned seed) {
   std::mt19937 random(seed);
   std::vector<Lifetime> buffers;
   for (size_t i = 0; i < count; ++i) {
@@ -72,7 +75,8 @@ TEST(ArenaPlan, ChainUsesTwoSlots) {
 }
 
 TEST(ArenaPlan, UnusedResultLivesDuringItsCommand) {
-  std::vector<Lifetime> buffers = {{0, 1, 64, -1}, {1, 1, 64, -1}, {1, 2, 64, -1}};
+  std::vector<Lifetime> buffers = {
+      {0, 1, 64, -1}, {1, 1, 64, -1}, {1, 2, 64, -1}};
   EXPECT_EQ(planArena(buffers), 192);
   expectValid(buffers, 192);
 }
@@ -89,7 +93,8 @@ TEST(ArenaPlan, RandomLifetimesNeverCollide) {
     int64_t total = planArena(buffers);
     expectValid(buffers, total);
     // Rounding costs at most an alignment a buffer that is alive together.
-    EXPECT_LE(total, 2 * lowerBound(buffers) + 16 * kArenaAlignment) << "seed " << seed;
+    EXPECT_LE(total, 2 * lowerBound(buffers) + 16 * kArenaAlignment)
+        << "seed " << seed;
   }
 }
 

@@ -1,7 +1,8 @@
 // Counts what a run really enters, from outside: preloaded into fusion-run, it
-// wraps each kernel that the runtime looks up in a module's native code, and the
-// library's one entry point. Prints the counts at exit to the file that
-// COUNT_ENTRIES_FILE names. Meant for one thread, where one launch is one entry.
+// wraps each kernel that the runtime looks up in a module's native code, and
+// the library's one entry point. Prints the counts at exit to the file that
+// COUNT_ENTRIES_FILE names. Meant for one thread, where one launch is one
+// entry.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -37,17 +38,19 @@ struct Report {
     FILE *file = path ? std::fopen(path, "w") : nullptr;
     if (!file)
       return;
-    std::fprintf(file, "{\"kernels\": %ld, \"library\": %ld}\n", kernelEntries.load(),
-                 libraryEntries.load());
+    std::fprintf(file, "{\"kernels\": %ld, \"library\": %ld}\n",
+                 kernelEntries.load(), libraryEntries.load());
     std::fclose(file);
   }
 } report;
 
 void *realSymbol(void *handle, const char *name) {
   using Lookup = void *(*)(void *, const char *);
-  static Lookup lookup = reinterpret_cast<Lookup>(dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34"));
+  static Lookup lookup =
+      reinterpret_cast<Lookup>(dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34"));
   if (!lookup)
-    lookup = reinterpret_cast<Lookup>(dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5"));
+    lookup =
+        reinterpret_cast<Lookup>(dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5"));
   return lookup(handle, name);
 }
 
@@ -68,11 +71,11 @@ extern "C" void *dlsym(void *handle, const char *name) {
       trampoline(slots++, std::make_integer_sequence<int, kSlots>()));
 }
 
-extern "C" int dnnl_primitive_execute(const void *primitive, void *stream, int count,
-                                      const void *arguments) {
+extern "C" int dnnl_primitive_execute(const void *primitive, void *stream,
+                                      int count, const void *arguments) {
   using Execute = int (*)(const void *, void *, int, const void *);
-  static Execute execute =
-      reinterpret_cast<Execute>(realSymbol(RTLD_NEXT, "dnnl_primitive_execute"));
+  static Execute execute = reinterpret_cast<Execute>(
+      realSymbol(RTLD_NEXT, "dnnl_primitive_execute"));
   ++libraryEntries;
   return execute(primitive, stream, count, arguments);
 }
