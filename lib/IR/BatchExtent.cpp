@@ -29,7 +29,7 @@ struct Term {
 /// What one op says about one dimension: the terms it hands on, or a size.
 struct Answer {
   SmallVector<Term, 2> terms;
-  std::optional<BatchExtent> known;
+  std::optional<Extent> known;
 };
 
 Answer handOn(Value value, unsigned dim) { return {{Term{value, dim}}, {}}; }
@@ -40,15 +40,13 @@ Answer handOn(Value value, unsigned dim) { return {{Term{value, dim}}, {}}; }
 /// paths.
 static constexpr int64_t kMaxSteps = 1 << 20;
 
-/// Product of the static sizes, or nullopt if it overflows or is zero.
+/// Product of the static sizes, or nullopt if it overflows.
 static std::optional<int64_t> staticProduct(ArrayRef<int64_t> shape) {
   int64_t product = 1;
   for (int64_t size : shape)
     if (!ShapedType::isDynamic(size) &&
         llvm::MulOverflow(product, size, product))
       return std::nullopt;
-  if (product == 0)
-    return std::nullopt;
   return product;
 }
 
@@ -57,7 +55,11 @@ static Answer askReshape(ReshapeOp op) {
   auto to = op.getResult().getType().getShape();
   auto numerator = staticProduct(from), denominator = staticProduct(to);
   const auto *dynamic = llvm::find_if(from, ShapedType::isDynamic);
-  if (!numerator || !denominator || dynamic == from.end())
+  if (!numerator || !denominator)
+    return {};
+  if (*denominator == 0) // any size does: there are no elements
+    return {{}, Extent{1, 0}};
+  if (dynamic == from.end())
     return {};
   int64_t divisor = std::gcd(*numerator, *denominator);
   return {{Term{op.getInput(), unsigned(dynamic - from.begin()),
@@ -69,7 +71,7 @@ static Answer askBroadcast(BroadcastOp op, unsigned dim) {
   for (auto [i, target] : llvm::enumerate(op.getDims()))
     if (target == int64_t(dim) && op.getInput().getType().isDynamicDim(i))
       return handOn(op.getInput(), i);
-  return {{}, BatchExtent{int64_t(op.getBatchScale()), 0}};
+  return {{}, Extent{int64_t(op.getBatchScale()), 0}};
 }
 
 static Answer askConcat(ConcatOp op, unsigned dim) {
@@ -133,7 +135,7 @@ static Answer askElementwise(Operation *op, unsigned dim) {
 static Answer askArgument(BlockArgument argument, unsigned dim) {
   Operation *parent = argument.getOwner()->getParentOp();
   if (isa_and_nonnull<FunctionOpInterface>(parent))
-    return {{}, BatchExtent{1, 0}};
+    return {{}, Extent{1, 0}};
   if (auto group = dyn_cast_or_null<GroupOp>(parent))
     return handOn(group.getInputs()[argument.getArgNumber()], dim);
   return {};
@@ -152,8 +154,9 @@ static Answer ask(Value value, unsigned dim) {
   return llvm::TypeSwitch<Operation *, Answer>(op)
       .Case([&](BroadcastOp op) { return askBroadcast(op, dim); })
       .Case([&](IotaOp op) {
-        return Answer{{}, BatchExtent{int64_t(op.getBatchScale()), 0}};
+        return Answer{{}, Extent{int64_t(op.getBatchScale()), 0}};
       })
+      .Case([&](RngUniformOp) { return Answer{{}, Extent{1, 0}}; })
       .Case([&](ReshapeOp op) { return askReshape(op); })
       .Case([&](TransposeOp op) {
         return handOn(op.getInput(), op.getPermutation()[dim]);
@@ -203,7 +206,7 @@ namespace {
 class Sum {
 public:
   /// False if something overflows.
-  bool add(const Term &term, BatchExtent extent) {
+  bool add(const Term &term, Extent extent) {
     int64_t divisor = std::gcd(denominator, term.denominator);
     int64_t grown = term.denominator / divisor;
     int64_t weight;
@@ -214,10 +217,10 @@ public:
            add(total.base, grown, extent.base, weight);
   }
 
-  std::optional<BatchExtent> get() const {
+  std::optional<Extent> get() const {
     if (total.scale % denominator != 0 || total.base % denominator != 0)
       return std::nullopt;
-    return BatchExtent{total.scale / denominator, total.base / denominator};
+    return Extent{total.scale / denominator, total.base / denominator};
   }
 
 private:
@@ -228,7 +231,7 @@ private:
            !llvm::AddOverflow(part, product, part);
   }
 
-  BatchExtent total;
+  Extent total;
   int64_t denominator = 1;
 };
 
@@ -246,7 +249,7 @@ static bool scale(Term &inner, const Term &outer) {
   return true;
 }
 
-std::optional<BatchExtent> fusion::getBatchExtent(Value value, unsigned dim) {
+std::optional<Extent> fusion::getBatchExtent(Value value, unsigned dim) {
   Sum sum;
   SmallVector<Term> open{Term{value, dim}};
   for (int64_t step = 0; !open.empty(); ++step) {
@@ -273,4 +276,19 @@ std::optional<BatchExtent> fusion::getBatchExtent(Value value, unsigned dim) {
     }
   }
   return sum.get();
+}
+
+std::optional<Extent> fusion::getBatchExtent(
+    Value value, unsigned dim,
+    llvm::function_ref<std::optional<Extent>(Value, unsigned)> known) {
+  Answer answer = ask(value, dim);
+  if (answer.known)
+    return answer.known;
+  Sum sum;
+  for (const Term &term : answer.terms) {
+    std::optional<Extent> extent = known(term.value, term.dim);
+    if (!extent || !sum.add(term, *extent))
+      return std::nullopt;
+  }
+  return answer.terms.empty() ? std::nullopt : sum.get();
 }

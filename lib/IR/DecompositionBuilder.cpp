@@ -81,7 +81,7 @@ Value DecompositionBuilder::splat(double number, Type elementType,
 /// target, a new dimension `dim` of size `extent`.
 Value DecompositionBuilder::appendBatchDim(Value value,
                                            SmallVectorImpl<int64_t> &dims,
-                                           int64_t dim, BatchExtent extent) {
+                                           int64_t dim, Extent extent) {
   auto type = llvm::cast<RankedTensorType>(value.getType());
   int64_t axis = llvm::lower_bound(dims, dim) - dims.begin();
   SmallVector<int64_t> operandDims = dimRange(0, axis);
@@ -126,7 +126,7 @@ Value DecompositionBuilder::broadcast(Value value, ArrayRef<int64_t> dims,
   if (ok)
     value = dropUnitDims(value, present, shape);
   // The missing `?`, each with its size.
-  SmallVector<std::pair<int64_t, BatchExtent>> missing;
+  SmallVector<std::pair<int64_t, Extent>> missing;
   for (int64_t dim = 0; dim < shape.rank(); ++dim) {
     if (!ShapedType::isDynamic(shape.sizes[dim]) ||
         llvm::is_contained(present, dim))
@@ -144,7 +144,7 @@ Value DecompositionBuilder::broadcast(Value value, ArrayRef<int64_t> dims,
   // One broadcast makes them all when they are the same multiple of B.
   int64_t batchScale = missing.empty() ? 1 : missing.front().second.scale;
   bool isUniform = llvm::all_of(missing, [&](auto &entry) {
-    return entry.second == BatchExtent{batchScale, 0};
+    return entry.second == Extent{batchScale, 0};
   });
   if (!isUniform)
     for (auto [dim, extent] : missing)

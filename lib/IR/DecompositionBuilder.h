@@ -68,7 +68,7 @@ public:
 private:
   mlir::Value appendBatchDim(mlir::Value value,
                              llvm::SmallVectorImpl<int64_t> &dims, int64_t dim,
-                             BatchExtent extent);
+                             Extent extent);
   mlir::Value dropUnitDims(mlir::Value value,
                            llvm::SmallVectorImpl<int64_t> &dims,
                            const ShapeSource &shape);

@@ -185,7 +185,7 @@ static std::optional<int64_t> getBatchScale(Value value) {
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     if (!type.isDynamicDim(dim))
       continue;
-    std::optional<BatchExtent> extent = getBatchExtent(value, dim);
+    std::optional<Extent> extent = getBatchExtent(value, dim);
     if (extent && extent->base == 0)
       return extent->scale;
   }

@@ -8,6 +8,7 @@
 #ifndef FUSION_ANALYSIS_BATCHEXTENTS_H
 #define FUSION_ANALYSIS_BATCHEXTENTS_H
 
+#include "fusion/IR/BatchExtent.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
@@ -21,24 +22,6 @@ class raw_ostream;
 } // namespace llvm
 
 namespace fusion {
-
-/// A number of elements that is affine in the batch B: `scale * B + base`.
-struct Extent {
-  int64_t scale = 0;
-  int64_t base = 0;
-
-  bool isStatic() const { return scale == 0; }
-  bool isZero() const { return scale == 0 && base == 0; }
-  int64_t at(int64_t batch) const { return scale * batch + base; }
-
-  friend bool operator==(Extent a, Extent b) {
-    return a.scale == b.scale && a.base == b.base;
-  }
-  friend bool operator!=(Extent a, Extent b) { return !(a == b); }
-  friend Extent operator+(Extent a, Extent b) {
-    return {a.scale + b.scale, a.base + b.base};
-  }
-};
 
 /// The product, or nullopt when it is not affine (both depend on B) or does
 /// not fit 64 bits.
@@ -65,9 +48,7 @@ public:
   void print(llvm::raw_ostream &os, mlir::Value value) const;
 
 private:
-  mlir::LogicalResult visit(mlir::Operation *op);
-  void set(mlir::Value value, llvm::ArrayRef<Extent> shape);
-  void copy(mlir::Value from, mlir::Value to);
+  mlir::LogicalResult visit(mlir::Value value);
 
   /// Only values with a dynamic dimension have an entry.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Extent, 4>> dynamicShapes;

@@ -236,8 +236,8 @@ TEST(Decomposition, FailsCleanly) {
 }
 
 /// The affine size of dimension 0 of what @main returns.
-static std::optional<BatchExtent> extentOf(StringRef body, StringRef type,
-                                           unsigned dim = 0) {
+static std::optional<Extent> extentOf(StringRef body, StringRef type,
+                                      unsigned dim = 0) {
   Program program(("func.func @main(%x: tensor<?x4xf32>) -> " + type + " {\n" +
                    body + "\nreturn %r : " + type + "\n}")
                       .str());
@@ -247,31 +247,31 @@ static std::optional<BatchExtent> extentOf(StringRef body, StringRef type,
 
 TEST(BatchExtent, FollowsProducers) {
   EXPECT_EQ(extentOf("%r = fusion.neg %x : tensor<?x4xf32>", "tensor<?x4xf32>"),
-            (BatchExtent{1, 0}));
+            (Extent{1, 0}));
   EXPECT_EQ(
       extentOf("%r = fusion.neg %x : tensor<?x4xf32>", "tensor<?x4xf32>", 1),
-      (BatchExtent{0, 4}));
+      (Extent{0, 4}));
   EXPECT_EQ(
       extentOf("%r = fusion.reshape %x : tensor<?x4xf32> to tensor<?xf32>",
                "tensor<?xf32>"),
-      (BatchExtent{4, 0}));
+      (Extent{4, 0}));
   EXPECT_EQ(
       extentOf(
           "%r = fusion.transpose %x permutation = [1, 0] : tensor<?x4xf32>",
           "tensor<4x?xf32>", 1),
-      (BatchExtent{1, 0}));
+      (Extent{1, 0}));
   EXPECT_EQ(extentOf("%c = fusion.constant dense<1.0> : tensor<f32>\n%r = "
                      "fusion.broadcast %c dims = [] {batch_scale "
                      "= 6 : i64} : tensor<f32> to tensor<?xf32>",
                      "tensor<?xf32>"),
-            (BatchExtent{6, 0}));
+            (Extent{6, 0}));
   EXPECT_EQ(extentOf("%r = fusion.concat %x, %x axis = 0 : tensor<?x4xf32>, "
                      "tensor<?x4xf32>",
                      "tensor<?x4xf32>"),
-            (BatchExtent{2, 0}));
+            (Extent{2, 0}));
   EXPECT_EQ(extentOf("%r = fusion.reduce sum, %x dims = [1] : tensor<?x4xf32>",
                      "tensor<?xf32>"),
-            (BatchExtent{1, 0}));
+            (Extent{1, 0}));
 }
 
 /// Halves of the terms of a concat are whole only in their sum.
@@ -281,7 +281,7 @@ TEST(BatchExtent, AddsFractions) {
                "tensor<?x4xf32>\n"
                "%r = fusion.reshape %c : tensor<?x4xf32> to tensor<?x8xf32>",
                "tensor<?x8xf32>"),
-      (BatchExtent{1, 0}));
+      (Extent{1, 0}));
   // An odd batch cannot be halved: no answer.
   EXPECT_EQ(
       extentOf("%r = fusion.reshape %x : tensor<?x4xf32> to tensor<?x8xf32>",
