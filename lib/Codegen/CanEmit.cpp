@@ -1,7 +1,8 @@
 //===- CanEmit.cpp - What the emitters take -------------------------------===//
 //
-// The one predicate that says whether a group has a kernel: fusion asks it
-// before it builds a group, emission before it emits one.
+// Asked of every group before it is emitted, so that a group written by hand or
+// by a plugin gets a reason instead of a crash. What FusionLegality accepts
+// passes: the groups of the fuse phase are never refused here.
 //
 //===----------------------------------------------------------------------===//
 #include "Emitters.h"

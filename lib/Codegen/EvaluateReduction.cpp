@@ -138,7 +138,7 @@ Value BodyEvaluator::reduceByLanes(ReduceOp op, Key at) {
   Type compute = k.computeType(op.getInput().getType());
   // Whatever the vectors around are: the order is the op's.
   int64_t lanesAround = std::exchange(k.lanes, kLanes);
-  auto restore = llvm::make_scope_exit([&] { k.lanes = lanesAround; });
+  llvm::scope_exit restore([&] { k.lanes = lanesAround; });
   Value start = k.splat(reductionIdentity(k, op.getKind(), compute));
 
   // Kept values of the row are filled, or read, by the loops over that row.

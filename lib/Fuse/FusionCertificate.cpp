@@ -7,6 +7,7 @@
 #include "fusion/Fuse/FusionCertificate.h"
 #include "fusion/Analysis/FusionLegality.h"
 #include "fusion/Fuse/Passes.h"
+#include "fusion/IR/ErrorKind.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -157,8 +158,8 @@ LogicalResult GraphFingerprint::verify(Operation *function) const {
   Numbering numbering(this);
   numbering.run(function);
   auto fail = [&](Operation *at) {
-    return at->emitError(
-        "internal error: the fused graph is not the graph before fusion: ");
+    return emitError(at, ErrorKind::Internal)
+           << "the fused graph is not the graph before fusion: ";
   };
   if (numbering.results.size() != results.size())
     return fail(function) << "it returns " << numbering.results.size()
@@ -208,25 +209,25 @@ static LogicalResult verifyGroups(FunctionOpInterface function) {
       if (family == OpFamily::Source || family == OpFamily::View ||
           family == OpFamily::Outside)
         continue;
-      return op.emitOpError(
-          "internal error: is in no group after the fuse phase");
+      return emitError(&op, ErrorKind::Internal)
+             << "'" << op.getName() << "' is in no group after the fuse phase";
     }
     if (group.getKind() == GroupKind::Horizontal)
       continue;
     GroupVerdict verdict = legality->check(group);
     if (!verdict.isLegal()) {
       InFlightDiagnostic diagnostic =
-          group.emitOpError(
-              "internal error: is no group that code generation handles: ")
+          emitError(group, ErrorKind::Internal)
+          << "the group is none that code generation handles: "
           << getFusionRuleInfo(verdict.rule).text;
       if (verdict.at)
         diagnostic.attachNote(verdict.at->getLoc()) << "because of this op";
       return diagnostic;
     }
     if (verdict.kind != group.getKind())
-      return group.emitOpError("internal error: has kind ")
-             << stringifyGroupKind(group.getKind()) << ", but its ops make it "
-             << stringifyGroupKind(verdict.kind);
+      return emitError(group, ErrorKind::Internal)
+             << "the group has kind " << stringifyGroupKind(group.getKind())
+             << ", but its ops make it " << stringifyGroupKind(verdict.kind);
   }
   return success();
 }

@@ -8,6 +8,7 @@
 
 #include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
+#include "fusion/IR/ErrorKind.h"
 #include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
 
@@ -144,16 +145,14 @@ CompileStatus fusion::runPhases(ModuleOp module,
   bool internal = false, overLimit = false;
   ScopedDiagnosticHandler handler(
       module.getContext(), [&](Diagnostic &diagnostic) {
-        // A pass that finds the compiler itself wrong says so.
         if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
-          std::string text = diagnostic.str();
           // The pass manager's own summary names no cause; the driver says
           // where the reproducer is when there is one to keep.
-          if (StringRef(text).starts_with(
-                  "Failures have been detected while processing"))
+          if (StringRef(diagnostic.str())
+                  .starts_with("Failures have been detected while processing"))
             return success();
-          internal |= StringRef(text).contains("internal error");
-          overLimit |= StringRef(text).contains("the memory limit is");
+          internal |= getErrorKind(diagnostic) == ErrorKind::Internal;
+          overLimit |= getErrorKind(diagnostic) == ErrorKind::Resources;
         }
         return failure(); // let the tool's handler print it
       });

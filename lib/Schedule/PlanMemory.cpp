@@ -11,6 +11,7 @@
 #include "ArenaPlan.h"
 
 #include "fusion/Analysis/BatchExtents.h"
+#include "fusion/IR/ErrorKind.h"
 #include "fusion/IR/FusionDialect.h"
 #include "fusion/IR/TensorData.h"
 
@@ -519,8 +520,8 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
     if (failed(program))
       return signalPassFailure();
     if (memoryLimit != 0 && uint64_t(planner.arenaBytes) > memoryLimit) {
-      target.emitError("needs ")
-          << planner.arenaBytes
+      emitError(target, ErrorKind::Resources)
+          << "needs " << planner.arenaBytes
           << " bytes for intermediates; the memory limit is "
           << uint64_t(memoryLimit);
       return signalPassFailure();

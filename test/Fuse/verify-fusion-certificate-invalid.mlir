@@ -7,14 +7,14 @@
 // CHECK: error: internal error: the fused graph is not the graph before fusion: result 0 is another expression
 // CHECK: note: this op was not in the graph before fusion
 func.func @before(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = fusion.group fallback (%a = %x : tensor<4xf32>) -> tensor<4xf32> { // expected-error {{internal error: has kind fallback, but its ops make it loop}}
+  %0 = fusion.group fallback (%a = %x : tensor<4xf32>) -> tensor<4xf32> { // expected-error {{internal error: the group has kind fallback, but its ops make it loop}}
     %1 = fusion.exp %a : tensor<4xf32>
     fusion.yield %1 : tensor<4xf32>
   }
   return %0 : tensor<4xf32>
 }
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = fusion.neg %x : tensor<4xf32> // expected-error {{internal error: is in no group after the fuse phase}}
+  %0 = fusion.neg %x : tensor<4xf32> // expected-error {{internal error: 'fusion.neg' is in no group after the fuse phase}}
   return %0 : tensor<4xf32>
 }
 
@@ -66,7 +66,7 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // Two outputs of two shapes: no emitter handles that.
 func.func @shapes(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
-  %0:2 = fusion.group loop (%a = %x : tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>) { // expected-error {{internal error: is no group that code generation handles: outputs of the group would have different shapes}}
+  %0:2 = fusion.group loop (%a = %x : tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>) { // expected-error {{internal error: the group is none that code generation handles: outputs of the group would have different shapes}}
     %1 = fusion.exp %a : tensor<4xf32>
     %2 = fusion.slice %1 starts = [0] limits = [2] strides = [1] : tensor<4xf32> // expected-note {{because of this op}}
     fusion.yield %1, %2 : tensor<4xf32>, tensor<2xf32>

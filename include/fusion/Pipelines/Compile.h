@@ -54,9 +54,8 @@ void registerPipelines();
 enum class CompileStatus { Ok, BadProgram, NoResources, Internal };
 
 /// Runs the phases up to `stopAfter` in place. Errors go to the context's
-/// diagnostics. `NoResources` when the plan exceeds the memory limit or
-/// the IR cannot be dumped, `Internal`
-/// when an invariant of the compiler itself broke.
+/// diagnostics; their kinds (ErrorKind.h) decide. `NoResources` too if the IR
+/// cannot be dumped.
 CompileStatus runPhases(mlir::ModuleOp module, const CompileOptions &options);
 
 } // namespace fusion
