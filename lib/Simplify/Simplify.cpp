@@ -39,7 +39,7 @@ void fusion::buildSimplifyPipeline(OpPassManager &pm,
 void fusion::registerSimplifyPipelines() {
   PassPipelineRegistration<SimplifyOptions>(
       "fusion-simplify",
-      "Phase 1: canonical forms, folded BatchNorms, evaluated constants, "
+      "The phase simplify: canonical forms, folded BatchNorms, evaluated constants, "
       "channels-last layout",
       buildSimplifyPipeline);
 }

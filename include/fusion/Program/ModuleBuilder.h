@@ -1,6 +1,6 @@
 //===- ModuleBuilder.h - Kernels + program + weights -> module --*- C++ -*-===//
 //
-// Phase 6: serializes a compiled `builtin.module` one to one.
+// The program phase: serializes a compiled `builtin.module` one to one.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_PROGRAM_MODULEBUILDER_H

@@ -1,4 +1,4 @@
-//===- Passes.td - Passes of phase 1: simplify ----------------------------===//
+//===- Passes.td - Passes of the simplify phase ---------------------------===//
 //
 // Each description is the pass's contract; its example is run by a lit file.
 //
