@@ -39,7 +39,9 @@ static void addFunction(FunctionOpInterface function, GraphStats &stats) {
   for (Operation &op :
        function.getFunctionBody().front().without_terminator()) {
     OpFamily family = getOpFamily(&op);
-    if (family == OpFamily::Source || family == OpFamily::View)
+    // A broadcast or the like is read in place by whoever needs it.
+    if (family == OpFamily::Source || family == OpFamily::View ||
+        isCheapToClone(&op))
       continue;
     ++stats.launches;
     if (auto group = dyn_cast<GroupOp>(op))

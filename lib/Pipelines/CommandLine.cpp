@@ -75,6 +75,17 @@ static Error setStopAfter(CommandLine &line, StringRef value) {
   return Error::success();
 }
 
+static Error setRunBefore(CommandLine &line, StringRef value) {
+  auto [name, pipeline] = value.split(':');
+  std::optional<Phase> phase = symbolizePhase(name);
+  if (!phase || *phase == Phase::Program || pipeline.empty())
+    return usage("bad value '" + value +
+                 "', --run-before, write PHASE:PASSES with a phase of: "
+                 "simplify, fuse, codegen, schedule");
+  line.compile.runBefore.push_back({*phase, pipeline.str()});
+  return Error::success();
+}
+
 static Error setNoFuse(CommandLine &line, StringRef value) {
   SmallVector<StringRef> kinds;
   value.split(kinds, ',');
@@ -138,6 +149,9 @@ static const OptionSpec kOptions[] = {
        line.plugins.push_back(value.str());
        return Error::success();
      }},
+    {"run-before", "phase:passes",
+     "run passes before a phase, such as fuse:func.func(my-pass) (repeatable)",
+     true, setRunBefore},
     {"help", "", "print this text", false, SET(help, true)},
     {"version", "", "print the version", false, SET(version, true)},
 };

@@ -140,6 +140,23 @@ static LogicalResult dump(ModuleOp module, StringRef directory, Phase phase) {
   return success();
 }
 
+llvm::Error fusion::checkRunBefore(const CompileOptions &options) {
+  for (const auto &[phase, pipeline] : options.runBefore) {
+    std::string message;
+    llvm::raw_string_ostream stream(message);
+    OpPassManager manager(ModuleOp::getOperationName());
+    if (failed(parsePassPipeline(pipeline, manager, stream))) {
+      // One line of the parser's report says what; the rest draws where.
+      StringRef what = StringRef(message).split('\n').first;
+      what = what.substr(what.find("error: ") + strlen("error: "));
+      return llvm::createStringError(
+          "bad pipeline '" + pipeline + "', --run-before, " + what +
+          "; see fusion-opt --help for names, load plugins with --plugin");
+    }
+  }
+  return llvm::Error::success();
+}
+
 CompileStatus fusion::runPhases(ModuleOp module,
                                 const CompileOptions &options) {
   bool internal = false, overLimit = false;
@@ -160,6 +177,9 @@ CompileStatus fusion::runPhases(ModuleOp module,
     PassManager manager(module.getContext());
     if (!options.reproducer.empty())
       manager.enableCrashReproducerGeneration(options.reproducer);
+    for (const auto &[before, pipeline] : options.runBefore)
+      if (before == phase && failed(parsePassPipeline(pipeline, manager)))
+        return CompileStatus::Internal; // checkRunBefore was not asked
     buildPhase(manager, phase, options);
     if (manager.size() != 0 && failed(manager.run(module)))
       return internal    ? CompileStatus::Internal

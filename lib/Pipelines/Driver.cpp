@@ -19,6 +19,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
 
+#include <mutex>
+
 using namespace mlir;
 using namespace fusion;
 
@@ -51,6 +53,10 @@ private:
 } // namespace
 
 bool Driver::loadPlugins() {
+  // The table of passes is the process's; compilations may run side by side.
+  static std::once_flag registered;
+  if (!options.runBefore.empty())
+    std::call_once(registered, registerPasses);
   for (const std::string &path : line.plugins) {
     llvm::Expected<PassPlugin> plugin = PassPlugin::load(path);
     if (!plugin) {
@@ -58,6 +64,10 @@ bool Driver::loadPlugins() {
       return false;
     }
     plugin->registerPassRegistryCallbacks();
+  }
+  if (llvm::Error error = checkRunBefore(options)) {
+    fail(rt::Code::Usage, llvm::toString(std::move(error)));
+    return false;
   }
   return true;
 }

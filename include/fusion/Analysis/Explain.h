@@ -25,7 +25,8 @@ namespace fusion {
 
 /// What a graph costs to run, counted in the IR.
 struct GraphStats {
-  /// Kernels and calls: one for each group and each compute op outside groups.
+  /// Kernels and calls: one for each group and each compute op outside groups,
+  /// except those that a reader repeats for nothing (broadcast, iota, a cast).
   int64_t launches = 0;
   /// Bytes of values that one launch writes and another reads, at the largest
   /// batch.

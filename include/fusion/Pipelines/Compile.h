@@ -10,6 +10,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/Error.h"
 
 #include <functional>
 #include <optional>
@@ -37,11 +38,17 @@ struct CompileOptions {
   bool fuseVertical = true;
   uint64_t memoryLimit = 0; ///< bytes, 0: none
   Phase stopAfter = Phase::Program;
+  /// Pass pipelines on a module, as text, each run before a phase; in order.
+  std::vector<std::pair<Phase, std::string>> runBefore;
   std::string dumpDirectory; ///< IR after each phase, if not empty
   std::string reproducer; ///< where to write a failing pipeline, if not empty
   /// Called after each phase that ran, if set.
   std::function<void(Phase, mlir::ModuleOp)> afterPhase;
 };
+
+/// Checks that each pipeline of `runBefore` parses and its passes exist. The
+/// error reads "what, where, what to do".
+llvm::Error checkRunBefore(const CompileOptions &options);
 
 /// Appends the passes of `phase` to `manager`; `Program` has none.
 void buildPhase(mlir::OpPassManager &manager, Phase phase,

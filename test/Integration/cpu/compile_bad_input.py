@@ -98,6 +98,9 @@ with tempfile.TemporaryDirectory() as name:
     expectRefusal("empty module", ["empty.mlir", *out], 3, ["main"], folder)
     expectRefusal("an op the target has not", ["collective.mlir", *out], 3, ["all_reduce"], folder)
     expectRefusal("missing plugin", ["good.mlir", "--plugin=./gone.so", *out], 5, ["gone.so"], folder)
+    expectRefusal("unknown phase", ["good.mlir", "--run-before=fused:canonicalize", *out], 2, ["fused", "simplify"], folder)
+    expectRefusal("no pipeline", ["good.mlir", "--run-before=fuse", *out], 2, ["PHASE:PASSES"], folder)
+    expectRefusal("unknown pass", ["good.mlir", "--run-before=fuse:no-such-pass", *out], 2, ["no-such-pass"], folder)
     expectRefusal("missing output folder", ["good.mlir", "-o", "no/where.fsn"], 2, ["no/where.fsn"], folder)
     expectRefusal("disk full", ["good.mlir", *out], 6, ["cannot write"], folder, preexec_fn=limitFileSize)
     link = folder / "link.fsn"
