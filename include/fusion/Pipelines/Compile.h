@@ -35,6 +35,7 @@ struct CompileOptions {
       parameterFolder; ///< of the parameters' files; empty: the module's own
   unsigned maxOps = 8; ///< consecutive ops of a group's longest path
   bool fuseVertical = true;
+  bool fuseHorizontal = true;
   uint64_t memoryLimit = 0; ///< bytes, 0: none
   Phase stopAfter = Phase::Program;
   std::string dumpDirectory; ///< IR after each phase, if not empty
