@@ -12,6 +12,8 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/Debug.h"
 
+#include <cmath>
+
 #define DEBUG_TYPE "fusion-fuse-horizontal"
 
 namespace fusion {
@@ -33,7 +35,7 @@ static void emitLaunch(const HorizontalGraph &graph,
       << remark::metric("kind", stringifyGroupKind(group.getKind()))
       << remark::metric("members", launch.members.size())
       << remark::metric("saved_ns",
-                        static_cast<int64_t>(1000 * launch.savedUs))
+                        static_cast<int64_t>(std::llround(1000 * launch.savedUs)))
       << remark::metric("extra_bytes", launch.extraBytes);
 }
 

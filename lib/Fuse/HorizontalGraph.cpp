@@ -55,6 +55,13 @@ void KeyTable::addTensor(Value value) {
   }
 }
 
+/// The number that a splat holds, whatever its type.
+static uintptr_t getNumber(Attribute element) {
+  if (auto number = dyn_cast<FloatAttr>(element))
+    return llvm::bit_cast<uintptr_t>(number.getValueAsDouble());
+  return cast<IntegerAttr>(element).getValue().getSExtValue();
+}
+
 unsigned KeyTable::find(GroupOp group, bool types) {
   GroupKind kind = group.getKind();
   withTypes = types;
@@ -75,10 +82,10 @@ unsigned KeyTable::find(GroupOp group, bool types) {
     auto splat = constant
                      ? dyn_cast<DenseElementsAttr>(constant.getValueAttr())
                      : DenseElementsAttr();
-    if (!splat || !splat.isSplat())
+    if (splat && splat.isSplat())
+      key.push_back(getNumber(splat.getSplatValue<Attribute>()));
+    else
       addPointer(op.getAttrDictionary().getAsOpaquePointer());
-    else if (types)
-      addPointer(splat.getSplatValue<Attribute>().getAsOpaquePointer());
     for (Value operand : op.getOperands())
       key.push_back(numbers.lookup(operand));
     for (Value result : op.getResults()) {

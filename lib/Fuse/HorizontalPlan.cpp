@@ -421,15 +421,18 @@ void HorizontalPlanner::collectRefusals(HorizontalPlan &plan) {
     const HorizontalNode &info = graph[node];
     if (!info.group || clusters[clusterOf[node]].members.front() != node)
       continue;
-    auto [it, isNew] = lastOfKey.try_emplace(info.key, node);
-    if (!isNew) {
-      Refusal refusal = refusalOf[node];
-      if (!refusal)
+    Refusal refusal = refusalOf[node];
+    // One that was too large for all others is no neighbour of any.
+    bool isAlone = refusal.rule == FusionRule::HorizontalBalance;
+    if (!isAlone) {
+      auto [it, isNew] = lastOfKey.try_emplace(info.key, node);
+      if (!isNew && !refusal)
         refusal = {it->second, classify(it->second, node), 0, 0};
-      plan.refusals.push_back({refusal.partner, node, refusal.rule,
-                               refusal.value, refusal.limit});
       it->second = node;
     }
+    if (refusal)
+      plan.refusals.push_back({refusal.partner, node, refusal.rule,
+                               refusal.value, refusal.limit});
     if (!seenKeys.insert(info.key).second)
       continue;
     auto [loose, first] = lastOfLooseKey.try_emplace(info.looseKey, node);
