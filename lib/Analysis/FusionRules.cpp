@@ -66,7 +66,7 @@ static constexpr FusionRuleInfo kRules[] = {
     {FusionRule::HorizontalDependency, "horizontal-dependency", false,
      "one group needs what the other computes, directly or through others"},
     {FusionRule::HorizontalCycle, "horizontal-cycle", false,
-     "no level of the graph holds both: others need one and feed the other"},
+     "beside the launches chosen before, the two would wait for each other"},
     {FusionRule::HorizontalDtype, "horizontal-dtype", false,
      "the groups have the same ops on other element types"},
     {FusionRule::HorizontalRandom, "horizontal-random", false,

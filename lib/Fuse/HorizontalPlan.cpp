@@ -1,13 +1,15 @@
 //===- HorizontalPlan.cpp - Which groups share a launch -------------------===//
 //
-// Three rounds over the graph of launches so far: by level from the inputs, by
-// level from the results, from the inputs again. Launches of one level can't
-// depend on each other, so any of them may be merged and the graph stays
-// acyclic; within a level and a key, members are taken in program order while
-// the limits and the cost rule allow. Linear but for one sort a bucket.
+// Two rounds over the graph of launches so far, by level from the inputs and by
+// level from the results. Launches of one level can't depend on each other, so
+// any of them may be merged and the graph stays acyclic; within a level and a
+// key, members are taken in program order while the limits and the cost rule
+// allow. What no level holds is then offered to the few launches of its key
+// before it, with a bounded search for a path between the two. Near-linear.
 //
 //===----------------------------------------------------------------------===//
 #include "HorizontalPlan.h"
+#include "FuseGraph.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/raw_ostream.h"
@@ -20,6 +22,9 @@ using namespace fusion;
 
 /// Edges that the search for a dependency, for a remark, may follow.
 static constexpr unsigned kMaxSearchSteps = 4096;
+
+/// Launches of one key that a later one is offered to.
+static constexpr unsigned kMaxOpenLaunches = 4;
 
 //===----------------------------------------------------------------------===//
 // The cost rule
@@ -97,7 +102,9 @@ private:
   /// A launch that grows member by member.
   struct Chunk;
 
-  void merge(bool fromInputs);
+  void mergeLevels(bool fromInputs);
+  void joinAcrossLevels();
+  bool tryJoin(unsigned first, unsigned second, FuseGroups &launches);
   SmallVector<unsigned> computeLevels(bool fromInputs) const;
   SmallVector<unsigned> getOrder() const;
   void packPool(SmallVector<unsigned> pool, unsigned numClusters);
@@ -281,8 +288,8 @@ void HorizontalPlanner::dropDwarfs(SmallVectorImpl<unsigned> &pool) {
   auto timeOf = [&](unsigned node) {
     return predictMember(getWork(node), device);
   };
-  llvm::stable_sort(bySize, [&](unsigned a, unsigned b) {
-    return timeOf(a) > timeOf(b);
+  llvm::sort(bySize, [&](unsigned a, unsigned b) {
+    return std::pair(timeOf(b), a) < std::pair(timeOf(a), b);
   });
   double rest = 0;
   for (unsigned node : pool)
@@ -348,7 +355,7 @@ void HorizontalPlanner::packPool(SmallVector<unsigned> pool,
 }
 
 /// One round: launches of equal level and key become fewer.
-void HorizontalPlanner::merge(bool fromInputs) {
+void HorizontalPlanner::mergeLevels(bool fromInputs) {
   SmallVector<unsigned> level = computeLevels(fromInputs);
   using Bucket = std::tuple<unsigned, unsigned, unsigned, unsigned, unsigned>;
   struct Pool {
@@ -369,6 +376,62 @@ void HorizontalPlanner::merge(bool fromInputs) {
   for (auto &[bucket, pool] : pools)
     if (pool.numClusters > 1)
       packPool(std::move(pool.nodes), pool.numClusters);
+}
+
+/// Merges two launches of one key if limits, cost and paths allow.
+bool HorizontalPlanner::tryJoin(unsigned first, unsigned second,
+                                FuseGroups &launches) {
+  ArrayRef<unsigned> a = clusters[first].members, b = clusters[second].members;
+  int64_t count = a.size() + b.size();
+  Refusal &refusal = refusalOf[second];
+  if (count > limits.maxMembers) {
+    if (!refusal)
+      refusal = {first, FusionRule::MaxMembers, count, limits.maxMembers};
+    return false;
+  }
+  SmallVector<unsigned> all;
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+  Chunk chunk(*this);
+  for (unsigned node : all)
+    if (Refusal why = chunk.tryAdd(node)) {
+      if (!refusal)
+        refusal = {first, why.rule, why.value, why.limit};
+      return false;
+    }
+  if (!launches.tryMergeIndependent(first, second))
+    return false;
+  for (unsigned node : b)
+    clusterOf[node] = first;
+  clusters[second] = PlannedLaunch();
+  clusters[first] = std::move(chunk.launch);
+  return true;
+}
+
+void HorizontalPlanner::joinAcrossLevels() {
+  SmallVector<ArrayRef<unsigned>> groups;
+  for (unsigned cluster : getOrder())
+    groups.push_back(clusters[cluster].members);
+  auto neighbours = [&](unsigned node, bool forward) -> ArrayRef<unsigned> {
+    return forward ? graph[node].consumers : graph[node].producers;
+  };
+  FuseGroups launches(neighbours, graph.size(), groups);
+  using Bucket = std::tuple<unsigned, unsigned, unsigned, unsigned>;
+  std::map<Bucket, SmallVector<unsigned>> open;
+  for (unsigned node = 0; node < graph.size(); ++node) {
+    const HorizontalNode &info = graph[node];
+    if (!isCandidate(node) || clusterOf[node] != node ||
+        refusalOf[node].rule == FusionRule::HorizontalBalance)
+      continue;
+    SmallVector<unsigned> &recent =
+        open[{info.key, info.segment, info.needs, info.feeds}];
+    if (llvm::any_of(llvm::reverse(recent), [&](unsigned other) {
+          return tryJoin(other, node, launches);
+        }))
+      continue;
+    recent.push_back(node);
+    if (recent.size() > kMaxOpenLaunches)
+      recent.erase(recent.begin());
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -444,9 +507,9 @@ void HorizontalPlanner::collectRefusals(HorizontalPlan &plan) {
 }
 
 HorizontalPlan HorizontalPlanner::run() {
-  merge(/*fromInputs=*/true);
-  merge(/*fromInputs=*/false);
-  merge(/*fromInputs=*/true);
+  mergeLevels(/*fromInputs=*/true);
+  mergeLevels(/*fromInputs=*/false);
+  joinAcrossLevels();
   HorizontalPlan plan;
   collectRefusals(plan);
   SmallVector<unsigned> order = getOrder();

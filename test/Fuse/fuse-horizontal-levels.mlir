@@ -32,12 +32,15 @@ func.func @heads(%x0: tensor<4x4xf32>, %x1: tensor<4x4xf32>, %x2: tensor<4x4xf32
   return %e0, %e1, %e2 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// {a1, a2} and {b1, b2} are each legal alone and cyclic together, so at most one
-// of them is formed.
+// {a1, a2} and {b1, b2} are each legal alone and cyclic together: one of them is
+// formed.
 // CHECK-LABEL: func.func @crossed
+// CHECK: fusion.neg
+// CHECK: fusion.group horizontal
+// CHECK-COUNT-2: fusion.exp
 // CHECK-NOT: fusion.group horizontal
+// CHECK: fusion.neg
 // CHECK: return
-// REMARK: [Missed] horizontal-cycle | {{.*}}ops=exp
 // REMARK: [Missed] horizontal-cycle | {{.*}}ops=neg
 func.func @crossed(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %a1 = fusion.exp %x : tensor<4xf32>
@@ -70,8 +73,8 @@ func.func @updates(%g: tensor<8xf32>, %u: tensor<8xf32>, %v: tensor<8xf32>, %w: 
   return %1, %3, %5 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
-// Levels from the inputs give {exp 0, exp 1}, levels from the results would have
-// {exp 1, exp 2}: the three are one launch, since none needs another.
+// Levels from the inputs hold the first two, levels from the results the last
+// two: one launch of three, since none needs another.
 // CHECK-LABEL: func.func @both_ways
 // CHECK: fusion.group horizontal
 // CHECK-COUNT-3: fusion.exp
@@ -85,4 +88,19 @@ func.func @both_ways(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>) ->
   %4 = fusion.neg %z : tensor<8xf32>
   %5 = fusion.exp %4 : tensor<8xf32>
   return %2, %3, %5 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// A member is never moved before what it reads, nor a reader before it.
+// CHECK-LABEL: func.func @order
+// CHECK: fusion.neg
+// CHECK: %[[L:.*]]:2 = fusion.group horizontal
+// CHECK-COUNT-2: fusion.exp
+// CHECK: fusion.tanh
+// CHECK: return
+func.func @order(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = fusion.exp %x : tensor<8xf32>
+  %1 = fusion.tanh %0 : tensor<8xf32>
+  %2 = fusion.neg %y : tensor<8xf32>
+  %3 = fusion.exp %2 : tensor<8xf32>
+  return %1, %3 : tensor<8xf32>, tensor<8xf32>
 }

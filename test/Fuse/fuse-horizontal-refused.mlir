@@ -7,6 +7,7 @@
 
 // Each draw has a stream of its own.
 // GROUPS-NOT: horizontal
+// GROUPS: func.func @profit
 // CHECK: [Missed] horizontal-random | {{.*}}ops=rng_uniform
 func.func @random(%s: tensor<i64>, %o: tensor<i64>, %p: tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>) {
   %0 = fusion.rng_uniform %s, %o : tensor<i64>, tensor<i64>, tensor<8xf32>
@@ -81,8 +82,8 @@ func.func @ready_time(%a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, t
 
 // -----
 
-// 4 MiB against 64 B: 629 us alone at 10 GB/s, and nothing to share.
-// CHECK: [Missed] horizontal-balance | {{.*}}limit=800, ops=exp, {{.*}}value={{[0-9]+}}
+// 131072 times the elements of the other, and enough to fill the device.
+// CHECK: [Missed] horizontal-balance | {{.*}}limit=800, ops=exp, {{.*}}value=13107200
 func.func @balance(%a: tensor<1048576xf32>, %b: tensor<8xf32>) -> (tensor<1048576xf32>, tensor<8xf32>) {
   %0 = fusion.exp %a : tensor<1048576xf32>
   %1 = fusion.exp %b : tensor<8xf32>

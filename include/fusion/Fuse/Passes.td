@@ -91,7 +91,8 @@ def FuseHorizontal : Pass<"fusion-fuse-horizontal", "::mlir::func::FuncOp"> {
     one group of kind `horizontal`. Each keeps its own shape: nothing is padded.
     Members of kind `library` or `contraction` also have equal shapes. Groups of one
     level (longest path over groups, first from the inputs, then from the results)
-    can't depend on each other, so levels and keys decide, never pairs: near-linear.
+    can't depend on each other, so levels and keys decide; what no level holds is
+    offered to the few launches of its key before it. Near-linear.
     A launch that the cost rule finds slower than its members, one after the other
     or on several streams, is left out.
 
