@@ -193,6 +193,8 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
   call.window = list("window");
   if (auto groups = fields.getAs<IntegerAttr>("groups"))
     call.groups = groups.getInt();
+  if (auto members = fields.getAs<IntegerAttr>("members"))
+    call.members = members.getInt();
   if (op.getTailKernel()) {
     command.hasTail = true;
     command.launch.operands = operands(op.getTailOperandsAttr());

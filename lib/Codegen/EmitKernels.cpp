@@ -42,10 +42,16 @@ private:
   LogicalResult emit(GroupOp group, const BatchExtents &extents);
   LogicalResult emitKernel(GroupOp group, const BatchExtents &extents,
                            const LibraryPlan *library);
+  LogicalResult emitLaunch(GroupOp launch);
+  LogicalResult emitLaunchKernel(GroupOp launch, ArrayRef<GroupOp> members,
+                                 ArrayRef<int64_t> operandCounts);
 
   ModuleOp kernels;
   unsigned numKernels = 0;
   llvm::DenseMap<size_t, SmallVector<Emitted, 1>> known;
+  llvm::StringMap<func::FuncOp> kernelOf;
+  /// Kernels of launches by their members' kernels.
+  llvm::StringMap<SymbolRefAttr> knownLaunches;
 };
 
 } // namespace
@@ -183,6 +189,7 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
     return group.emitError("can't be compiled as one kernel: ")
            << reason << "; split the group";
   k.finish(shape->units, shape->grain, describe(group));
+  kernelOf[name] = k.function;
 
   OpBuilder builder(group);
   auto kernel =
@@ -204,9 +211,9 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
 }
 
 LogicalResult EmitKernels::emit(GroupOp group, const BatchExtents &extents) {
+  // The members were emitted before.
   if (group.getKind() == GroupKind::Horizontal)
-    return group.emitError(
-        "groups of kind horizontal have no emitter for this target");
+    return emitLaunch(group);
   std::string reason;
   if (!canEmit(group, reason))
     return group.emitError("has no kernel: ") << reason;
@@ -246,9 +253,139 @@ LogicalResult EmitKernels::emit(GroupOp group, const BatchExtents &extents) {
   return success();
 }
 
+/// Indices into the inputs and outputs of a member as indices into those of its
+/// launch, which are the members' one after the other.
+static SmallVector<int64_t> mapToLaunch(ArrayRef<int64_t> indices,
+                                        GroupOp member, GroupOp launch,
+                                        int64_t firstInput,
+                                        int64_t firstOutput) {
+  int64_t numInputs = member.getInputs().size();
+  int64_t allInputs = launch.getInputs().size();
+  return llvm::map_to_vector(indices, [&](int64_t index) {
+    return index < numInputs ? firstInput + index
+                             : allInputs + firstOutput + index - numInputs;
+  });
+}
+
+/// One kernel for the kernels of all members.
+LogicalResult EmitKernels::emitLaunchKernel(GroupOp launch,
+                                            ArrayRef<GroupOp> members,
+                                            ArrayRef<int64_t> operandCounts) {
+  std::string key;
+  SmallVector<HorizontalMember> parts;
+  int64_t firstOperand = 0;
+  for (auto [i, count] : llvm::enumerate(operandCounts)) {
+    GroupOp member = members[i];
+    StringAttr symbol = member.getKernelAttr().getLeafReference();
+    func::FuncOp &function = kernelOf[symbol];
+    if (!function) // from an earlier run
+      function = kernels.lookupSymbol<func::FuncOp>(symbol);
+    auto units = function->getAttrOfType<ExtentAttr>("fusion.units");
+    auto grain = function->getAttrOfType<IntegerAttr>("fusion.grain");
+    parts.push_back({FlatSymbolRefAttr::get(function.getSymNameAttr()),
+                     firstOperand, Extent{units.getScale(), units.getBase()},
+                     grain.getInt()});
+    firstOperand += count;
+    key += function.getSymName().str() + ':' + std::to_string(count) + ' ';
+  }
+  SymbolRefAttr &kernel = knownLaunches[key];
+  if (!kernel) {
+    std::string name = "k" + std::to_string(numKernels++);
+    std::string description = "horizontal: " + std::to_string(members.size()) +
+                              " x " + describe(members.front());
+    if (failed(emitHorizontalKernel(kernels, name, launch.getLoc(), parts,
+                                    description)))
+      return launch.emitError("the members have more units of work than a "
+                              "launch can have; split the group");
+    kernel = SymbolRefAttr::get(
+        kernels.getSymNameAttr(),
+        {FlatSymbolRefAttr::get(launch.getContext(), name)});
+    remark::passed(launch.getLoc(),
+                   remark::RemarkOpts::name("emit-kernel").category("fusion"))
+        << description << " is kernel " << name;
+  }
+  launch.setKernelAttr(kernel);
+  return success();
+}
+
+/// The command of a horizontal group from those of its members: one launch, or
+/// one grouped library call and one launch for all tails.
+LogicalResult EmitKernels::emitLaunch(GroupOp launch) {
+  SmallVector<GroupOp> members(launch.getBodyBlock()->getOps<GroupOp>());
+  SmallVector<int64_t> callOperands, kernelOperands, operandCounts, inPlace;
+  auto firstCall = members.front()->getAttrOfType<DictionaryAttr>("fusion.call");
+  bool hasKernel = static_cast<bool>(members.front().getKernelAttr());
+  int64_t firstInput = 0, firstOutput = 0;
+  for (GroupOp member : members) {
+    auto call = member->getAttrOfType<DictionaryAttr>("fusion.call");
+    if (call != firstCall || static_cast<bool>(member.getKernelAttr()) !=
+                                 hasKernel)
+      return launch.emitError("members that a library computes must be one and "
+                              "the same call; split the group");
+    for (auto [number, input] : llvm::enumerate(member.getInputs()))
+      if (auto argument = dyn_cast<BlockArgument>(input);
+          !argument || argument.getArgNumber() != firstInput + number)
+        return launch.emitError("its inputs must be those of its members, in "
+                                "their order");
+    for (auto [number, output] : llvm::enumerate(member.getOutputs())) {
+      size_t at = firstOutput + number;
+      if (at >= launch.getYield().getValues().size() ||
+          launch.getYield().getValues()[at] != output)
+        return launch.emitError("its outputs must be those of its members, in "
+                                "their order");
+    }
+    auto map = [&](ArrayRef<int64_t> indices) {
+      return mapToLaunch(indices, member, launch, firstInput, firstOutput);
+    };
+    if (call)
+      callOperands.append(
+          map(call.getAs<DenseI64ArrayAttr>("operands").asArrayRef()));
+    if (hasKernel) {
+      SmallVector<int64_t> own = llvm::to_vector(llvm::seq<int64_t>(
+          0, member.getInputs().size() + member.getOutputs().size()));
+      if (call)
+        own = llvm::to_vector(
+            member->getAttrOfType<DenseI64ArrayAttr>("fusion.tail_operands")
+                .asArrayRef());
+      kernelOperands.append(map(own));
+      operandCounts.push_back(own.size());
+    }
+    if (auto pairs =
+            member->getAttrOfType<DenseI64ArrayAttr>("fusion.in_place"))
+      for (size_t i = 0; i + 1 < pairs.asArrayRef().size(); i += 2)
+        inPlace.append({firstOutput + pairs.asArrayRef()[i],
+                        firstInput + pairs.asArrayRef()[i + 1]});
+    firstInput += member.getInputs().size();
+    firstOutput += member.getOutputs().size();
+  }
+  if (firstInput != static_cast<int64_t>(launch.getInputs().size()) ||
+      firstOutput != static_cast<int64_t>(launch.getOutputs().size()))
+    return launch.emitError("has inputs or outputs that no member has");
+
+  OpBuilder builder(launch);
+  if (firstCall) {
+    NamedAttrList call(firstCall);
+    call.set("members", builder.getI64IntegerAttr(members.size()));
+    call.set("operands", builder.getDenseI64ArrayAttr(callOperands));
+    launch->setAttr("fusion.call", call.getDictionary(builder.getContext()));
+  }
+  if (hasKernel) {
+    launch->setAttr(firstCall ? "fusion.tail_operands"
+                              : "fusion.kernel_operands",
+                    builder.getDenseI64ArrayAttr(kernelOperands));
+    if (failed(emitLaunchKernel(launch, members, operandCounts)))
+      return failure();
+  }
+  if (!inPlace.empty())
+    launch->setAttr("fusion.in_place", builder.getDenseI64ArrayAttr(inPlace));
+  return success();
+}
+
 void EmitKernels::runOnOperation() {
   ModuleOp module = getOperation();
   known.clear();
+  knownLaunches.clear();
+  kernelOf.clear();
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
   SmallVector<GroupOp> groups;
   for (func::FuncOp function : functions)

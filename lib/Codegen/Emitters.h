@@ -112,6 +112,19 @@ struct LibraryPlan {
 mlir::FailureOr<LibraryPlan> planLibrary(GroupOp group,
                                          const BatchExtents &extents);
 
+/// One of the kernels that a horizontal kernel runs.
+struct HorizontalMember {
+  mlir::FlatSymbolRefAttr kernel;
+  int64_t firstOperand = 0; ///< of the horizontal kernel's operands
+  Extent units{0, 0};
+  int64_t grain = 1;
+};
+/// Makes the kernel `name` whose units are those of all members, each weighted
+/// by its work. Fails where their number does not fit.
+mlir::LogicalResult emitHorizontalKernel(
+    mlir::ModuleOp kernels, llvm::StringRef name, mlir::Location loc,
+    llvm::ArrayRef<HorizontalMember> members, const llvm::Twine &description);
+
 /// Pairs (output, input) of a group whose bytes may be the same. `rows`: those
 /// that the group is emitted by, if it is.
 llvm::SmallVector<std::pair<unsigned, unsigned>>

@@ -13,9 +13,20 @@ using namespace fusion;
 using namespace fusion::codegen;
 
 Value codegen::getBuffer(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getInput();
-  return value;
+  while (true) {
+    if (auto reshape = value.getDefiningOp<ReshapeOp>()) {
+      value = reshape.getInput();
+      continue;
+    }
+    // A member of a horizontal group reads what the launch is given.
+    auto argument = dyn_cast<BlockArgument>(value);
+    auto launch = argument
+                      ? dyn_cast<GroupOp>(argument.getOwner()->getParentOp())
+                      : GroupOp();
+    if (!launch || launch.getKind() != GroupKind::Horizontal)
+      return value;
+    value = launch.getInputs()[argument.getArgNumber()];
+  }
 }
 
 /// For each input, the first input that has the same bytes.

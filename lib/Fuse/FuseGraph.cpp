@@ -134,7 +134,23 @@ FuseGraph::FuseGraph(Block &block) {
 // FuseGroups
 //===----------------------------------------------------------------------===//
 
-FuseGroups::FuseGroups(const FuseGraph &graph) : graph(graph) {
+FuseGroups::FuseGroups(Neighbours neighbours, unsigned numNodes,
+                       ArrayRef<ArrayRef<unsigned>> groups)
+    : neighbours(std::move(neighbours)), groupOf(numNodes), members(numNodes),
+      position(numNodes), version(numNodes) {
+  for (auto [i, group] : llvm::enumerate(groups)) {
+    unsigned id = group.front();
+    position[id] = i;
+    members[id].assign(group.begin(), group.end());
+    for (unsigned node : group)
+      groupOf[node] = id;
+  }
+}
+
+FuseGroups::FuseGroups(const FuseGraph &graph)
+    : neighbours([&graph](unsigned node, bool forward) -> ArrayRef<unsigned> {
+        return forward ? graph[node].consumers : graph[node].producers;
+      }) {
   for (unsigned node = 0; node < graph.size(); ++node) {
     groupOf.push_back(node);
     members.push_back({node});
@@ -151,23 +167,23 @@ struct FuseGroups::Search {
 
   /// Groups reached from `start` against or along the edges, in positions
   /// strictly between `low` and `high`, `start` not among them. `direct` may be
-  /// reached from `start` itself; from any other group it sets `found`.
-  SmallVector<unsigned> run(unsigned start, unsigned direct, bool forward,
-                            int64_t low, int64_t high) {
+  /// reached from `start` itself unless the two are to be independent; from any
+  /// other group it sets `found`.
+  SmallVector<unsigned> run(unsigned start, unsigned direct, bool independent,
+                            bool forward, int64_t low, int64_t high) {
     SmallVector<unsigned> reached, worklist{start};
     llvm::DenseSet<unsigned> seen;
     while (!worklist.empty() && !found && steps <= kMaxSearchSteps) {
       unsigned group = worklist.pop_back_val();
       for (unsigned member : groups.members[group]) {
-        const FuseNode &node = groups.graph[member];
-        for (unsigned neighbour : forward ? node.consumers : node.producers) {
+        for (unsigned neighbour : groups.neighbours(member, forward)) {
           if (++steps > kMaxSearchSteps)
             return reached;
           unsigned next = groups.groupOf[neighbour];
           if (next == group || next == start)
             continue;
           if (next == direct) {
-            found |= group != start;
+            found |= independent || group != start;
             continue;
           }
           int64_t at = groups.position[next];
@@ -183,11 +199,12 @@ struct FuseGroups::Search {
 };
 
 bool FuseGroups::findPosition(unsigned producerGroup, unsigned consumerGroup,
-                              int64_t &merged) {
+                              bool independent, int64_t &merged) {
   int64_t low = position[producerGroup], high = position[consumerGroup];
   Search search{*this};
   SmallVector<unsigned> behind =
-      search.run(producerGroup, consumerGroup, /*forward=*/true, low, high);
+      search.run(producerGroup, consumerGroup, independent, /*forward=*/true,
+                 low, high);
   if (search.found)
     return false;
   if (search.steps <= kMaxSearchSteps && behind.empty()) {
@@ -197,7 +214,8 @@ bool FuseGroups::findPosition(unsigned producerGroup, unsigned consumerGroup,
   bool complete = search.steps <= kMaxSearchSteps;
   Search back{*this};
   SmallVector<unsigned> before =
-      back.run(consumerGroup, producerGroup, /*forward=*/false, low, high);
+      back.run(consumerGroup, producerGroup, independent, /*forward=*/false,
+               low, high);
   if (back.found)
     return false;
   if (back.steps <= kMaxSearchSteps && before.empty()) {
@@ -227,20 +245,35 @@ bool FuseGroups::findPosition(unsigned producerGroup, unsigned consumerGroup,
   return true;
 }
 
+void FuseGroups::moveMembers(unsigned from, unsigned to, int64_t merged) {
+  SmallVector<unsigned, 1> all;
+  std::merge(members[from].begin(), members[from].end(), members[to].begin(),
+             members[to].end(), std::back_inserter(all));
+  for (unsigned node : members[from])
+    groupOf[node] = to;
+  members[from].clear();
+  members[to] = std::move(all);
+  position[to] = merged;
+  ++version[to];
+}
+
 bool FuseGroups::tryMerge(unsigned producerGroup, unsigned consumerGroup) {
   int64_t merged;
-  if (!findPosition(producerGroup, consumerGroup, merged))
+  if (!findPosition(producerGroup, consumerGroup, /*independent=*/false,
+                    merged))
     return false;
-  SmallVector<unsigned, 1> all;
-  std::merge(members[producerGroup].begin(), members[producerGroup].end(),
-             members[consumerGroup].begin(), members[consumerGroup].end(),
-             std::back_inserter(all));
-  for (unsigned node : members[producerGroup])
-    groupOf[node] = consumerGroup;
-  members[producerGroup].clear();
-  members[consumerGroup] = std::move(all);
-  position[consumerGroup] = merged;
-  ++version[consumerGroup];
+  moveMembers(producerGroup, consumerGroup, merged);
+  return true;
+}
+
+bool FuseGroups::tryMergeIndependent(unsigned first, unsigned second) {
+  unsigned early = first, late = second;
+  if (position[early] > position[late])
+    std::swap(early, late);
+  int64_t merged;
+  if (!findPosition(early, late, /*independent=*/true, merged))
+    return false;
+  moveMembers(second, first, merged);
   return true;
 }
 

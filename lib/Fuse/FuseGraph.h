@@ -11,6 +11,8 @@
 #include "fusion/Analysis/FusionLegality.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <functional>
+
 namespace fusion {
 
 struct FuseNode {
@@ -55,8 +57,16 @@ private:
 /// each comes after those it reads.
 class FuseGroups {
 public:
+  /// Nodes that read a node (forward), or that it reads.
+  using Neighbours =
+      std::function<llvm::ArrayRef<unsigned>(unsigned node, bool forward)>;
+
   /// Every node in a group of its own.
   explicit FuseGroups(const FuseGraph &graph);
+  /// The given groups, in an order in which each comes after those it reads. A
+  /// group is known by its first node.
+  FuseGroups(Neighbours neighbours, unsigned numNodes,
+             llvm::ArrayRef<llvm::ArrayRef<unsigned>> groups);
 
   unsigned getGroup(unsigned node) const { return groupOf[node]; }
   /// Members, ascending.
@@ -73,15 +83,20 @@ public:
   /// for one is bounded: where it runs out of steps the answer is false too.
   bool tryMerge(unsigned producerGroup, unsigned consumerGroup);
 
+  /// Merges `second` into `first` and returns true, or leaves both alone if a
+  /// path leads from one to the other, or the search runs out of steps.
+  bool tryMergeIndependent(unsigned first, unsigned second);
+
   /// Groups that have members, in order.
   llvm::SmallVector<unsigned> getOrder() const;
 
 private:
   struct Search;
   bool findPosition(unsigned producerGroup, unsigned consumerGroup,
-                    int64_t &merged);
+                    bool independent, int64_t &merged);
+  void moveMembers(unsigned from, unsigned to, int64_t merged);
 
-  const FuseGraph &graph;
+  Neighbours neighbours;
   llvm::SmallVector<unsigned> groupOf;
   llvm::SmallVector<llvm::SmallVector<unsigned, 1>, 0> members;
   llvm::SmallVector<int64_t> position;

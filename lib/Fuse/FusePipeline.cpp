@@ -23,6 +23,11 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   vertical.maxInputs = options.maxInputs;
   vertical.separate = llvm::is_contained(options.noFuse, "vertical");
   functions.addPass(createFuseVertical(vertical));
+  if (!llvm::is_contained(options.noFuse, "horizontal")) {
+    FuseHorizontalOptions horizontal;
+    horizontal.maxMembers = options.maxMembers;
+    functions.addPass(createFuseHorizontal(horizontal));
+  }
   functions.addPass(createVerifyFusionCertificate());
 }
 

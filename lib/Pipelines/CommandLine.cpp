@@ -90,10 +90,13 @@ static Error setNoFuse(CommandLine &line, StringRef value) {
   SmallVector<StringRef> kinds;
   value.split(kinds, ',');
   for (StringRef kind : kinds) {
-    if (kind != "vertical")
+    if (kind == "vertical")
+      line.compile.fuseVertical = false;
+    else if (kind == "horizontal")
+      line.compile.fuseHorizontal = false;
+    else
       return usage("unknown kind of fusion '" + kind +
-                   "', --no-fuse, the kinds are: vertical");
-    line.compile.fuseVertical = false;
+                   "', --no-fuse, the kinds are: horizontal, vertical");
   }
   return Error::success();
 }
@@ -131,8 +134,8 @@ static const OptionSpec kOptions[] = {
     {"exact-rewrites-only", "",
      "leave out rewrites that change values, such as BatchNorm folding", true,
      SET(compile.exactRewritesOnly, true)},
-    {"no-fuse", "kind,...", "kinds of fusion to leave out: vertical", true,
-     setNoFuse},
+    {"no-fuse", "kind,...",
+     "kinds of fusion to leave out: horizontal, vertical", true, setNoFuse},
     {"max-ops", "n", "consecutive ops of a group's longest path (default 8)",
      true, setMaxOps},
     {"memory-limit", "bytes", "largest memory for intermediates, e.g. 512MiB",

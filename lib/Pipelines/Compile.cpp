@@ -60,8 +60,12 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
   case Phase::Fuse: {
     FuseOptions fuse;
     fuse.maxOps = options.maxOps;
+    SmallVector<std::string> noFuse;
     if (!options.fuseVertical)
-      fuse.noFuse = ArrayRef<std::string>{"vertical"};
+      noFuse.push_back("vertical");
+    if (!options.fuseHorizontal)
+      noFuse.push_back("horizontal");
+    fuse.noFuse = ArrayRef<std::string>(noFuse);
     buildFusePipeline(manager, fuse);
     break;
   }
@@ -100,6 +104,9 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       llvm::cl::init(8)};
   Option<bool> vertical{*this, "vertical", llvm::cl::desc("fuse vertically"),
                         llvm::cl::init(true)};
+  Option<bool> horizontal{*this, "horizontal",
+                          llvm::cl::desc("fuse horizontally"),
+                          llvm::cl::init(true)};
 
   CompileOptions toCompileOptions() const {
     CompileOptions options;
@@ -108,6 +115,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     options.exactRewritesOnly = exactRewritesOnly;
     options.maxOps = maxOps;
     options.fuseVertical = vertical;
+    options.fuseHorizontal = horizontal;
     return options;
   }
 };

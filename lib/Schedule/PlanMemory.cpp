@@ -356,9 +356,13 @@ LogicalResult Planner::emitCommand(GroupOp group) {
   }
   auto call = group->getAttrOfType<DictionaryAttr>("fusion.call");
   if (!call) {
+    // A horizontal kernel has its members' operands, one after the other.
+    auto order =
+        group->getAttrOfType<DenseI64ArrayAttr>("fusion.kernel_operands");
     LaunchOp::create(builder, group.getLoc(), group.getKernelAttr(),
                      builder.getI64IntegerAttr(0), units, grain,
-                     accesses(group, all, /*ofKernel=*/true));
+                     accesses(group, order ? order.asArrayRef() : all,
+                              /*ofKernel=*/true));
     return success();
   }
   auto op = call.getAs<StringAttr>("op");
@@ -370,13 +374,20 @@ LogicalResult Planner::emitCommand(GroupOp group) {
     auto tail = group->getAttrOfType<DenseI64ArrayAttr>("fusion.tail_operands");
     ArrayRef<int64_t> list = tail ? tail.asArrayRef() : ArrayRef<int64_t>(all);
     SmallVector<Attribute> entries;
-    int64_t target = operands.asArrayRef().back();
+    // What the call writes: the last operand of each of its members.
+    size_t numMembers = 1;
+    if (auto members = call.getAs<IntegerAttr>("members"))
+      numMembers = members.getInt();
+    size_t perMember = operands.size() / std::max<size_t>(numMembers, 1);
+    llvm::SmallDenseSet<int64_t> targets;
+    for (size_t i = perMember; i <= size_t(operands.size()); i += perMember)
+      targets.insert(operands[i - 1]);
     // The tail reads and writes what the call wrote, in place.
     for (auto [index, access] : llvm::zip_equal(
              list,
              accesses(group, list, /*ofKernel=*/true).getAsRange<AccessAttr>()))
       entries.push_back(
-          index == target
+          targets.contains(index)
               ? AccessAttr::get(builder.getContext(), AccessKind::ReadWrite,
                                 access.getRange(), access.getElementType())
               : access);

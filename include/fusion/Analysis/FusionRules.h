@@ -45,6 +45,20 @@ enum class FusionRule : unsigned {
   ScatterOp,
   IterationShape,
   NoEmitter,
+  // Independent groups as one launch.
+  FuseHorizontal,
+  HorizontalDependency,
+  HorizontalCycle,
+  HorizontalDtype,
+  HorizontalRandom,
+  HorizontalAlias,
+  HorizontalBalance,
+  HorizontalMemory,
+  HorizontalProfit,
+  HorizontalStreams,
+  MaxMembers,
+  MaxOperands,
+  ReadyTime,
 };
 
 /// One row of the table.

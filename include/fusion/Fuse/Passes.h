@@ -25,11 +25,14 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
       *this, "max-inputs",
       llvm::cl::desc("Inputs and outputs of a group, together"),
       llvm::cl::init(64)};
+  Option<int64_t> maxMembers{*this, "max-members",
+                             llvm::cl::desc("Groups of one launch"),
+                             llvm::cl::init(64)};
   ListOption<std::string> noFuse{
       *this, "no-fuse",
       llvm::cl::desc(
           "Kinds of fusion to leave out: vertical puts each op in a group "
-          "of its own")};
+          "of its own, horizontal gives each group a launch of its own")};
 };
 
 /// Graph after simplify -> graph of groups. Runs on the functions of a module.

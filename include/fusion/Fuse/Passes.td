@@ -84,6 +84,65 @@ def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
+def FuseHorizontal : Pass<"fusion-fuse-horizontal", "::mlir::func::FuncOp"> {
+  let summary = "puts independent groups of one kind into one launch";
+  let description = [{
+    Groups with the same ops, attributes and element types become the members of
+    one group of kind `horizontal`. Each keeps its own shape: nothing is padded.
+    Members of kind `library` or `contraction` also have equal shapes. Groups of one
+    level (longest path over groups, first from the inputs, then from the results)
+    can't depend on each other, so levels and keys decide; what no level holds is
+    offered to the few launches of its key before it. Near-linear.
+    A launch that the cost rule finds slower than its members, one after the other
+    or on several streams, is left out.
+
+    Requires: one block; every op in a group (fusion-fuse-vertical).
+    Ensures: members keep their order; a launch stands where its last member stood.
+    Leaves alone: functions that hold a horizontal group already (so it is
+    idempotent); groups with rng_uniform; anything across ops with effects.
+    Reports: each launch (`fuse-horizontal`), and for each two neighbouring groups of
+    one key that stay apart the rule that keeps them so, with value and limit.
+
+    Before:
+    ```mlir
+    func.func @main(%x: tensor<4xf32>, %y: tensor<9xf32>) -> (tensor<4xf32>, tensor<9xf32>) {
+      %0 = fusion.group loop (%a = %x : tensor<4xf32>) -> tensor<4xf32> {
+        %2 = fusion.exp %a : tensor<4xf32>
+        fusion.yield %2 : tensor<4xf32>
+      }
+      %1 = fusion.group loop (%a = %y : tensor<9xf32>) -> tensor<9xf32> {
+        %2 = fusion.exp %a : tensor<9xf32>
+        fusion.yield %2 : tensor<9xf32>
+      }
+      return %0, %1 : tensor<4xf32>, tensor<9xf32>
+    }
+    ```
+    After:
+    ```mlir
+    func.func @main(%x: tensor<4xf32>, %y: tensor<9xf32>) -> (tensor<4xf32>, tensor<9xf32>) {
+      %0:2 = fusion.group horizontal (%a = %x : tensor<4xf32>, %b = %y : tensor<9xf32>) -> (tensor<4xf32>, tensor<9xf32>) {
+        %1 = fusion.group loop (%c = %a : tensor<4xf32>) -> tensor<4xf32> {
+          %3 = fusion.exp %c : tensor<4xf32>
+          fusion.yield %3 : tensor<4xf32>
+        }
+        %2 = fusion.group loop (%c = %b : tensor<9xf32>) -> tensor<9xf32> {
+          %3 = fusion.exp %c : tensor<9xf32>
+          fusion.yield %3 : tensor<9xf32>
+        }
+        fusion.yield %1, %2 : tensor<4xf32>, tensor<9xf32>
+      }
+      return %0#0, %0#1 : tensor<4xf32>, tensor<9xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"maxMembers", "max-members", "int64_t", "64", "groups of one launch">,
+    Option<"maxOperands", "max-operands", "int64_t", "512", "tensors that one launch reads and writes">,
+    Option<"maxExtraBytes", "max-extra-bytes", "int64_t", "16777216", "bytes that may live longer for one launch">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 def RecordFusionCertificate : Pass<"fusion-record-fusion-certificate", "::mlir::func::FuncOp"> {
   let summary = "remembers what the graph computes, for fusion-verify-fusion-certificate";
   let description = [{

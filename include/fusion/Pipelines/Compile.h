@@ -36,6 +36,7 @@ struct CompileOptions {
       parameterFolder; ///< of the parameters' files; empty: the module's own
   unsigned maxOps = 8; ///< consecutive ops of a group's longest path
   bool fuseVertical = true;
+  bool fuseHorizontal = true;
   uint64_t memoryLimit = 0; ///< bytes, 0: none
   Phase stopAfter = Phase::Program;
   /// Pass pipelines on a module, as text, each run before a phase; in order.

@@ -185,6 +185,7 @@ bool Decoder::call(const fb::LibraryCall &from, LibraryCall &to) {
   to.transposeLhs = from.transpose_lhs();
   to.transposeRhs = from.transpose_rhs();
   to.countIncludePad = from.count_include_pad();
+  to.members = from.members();
   return enumValue(from.op(), LibraryOp::AvgPool, to.op, "library call") &&
          enumValue(from.dtype(), DType::I64, to.dtype, "element type") &&
          shape(from.input_shape(), to.inputShape) &&

@@ -108,6 +108,7 @@ fbs::Offset<fb::LibraryCall> Encoder::call(const LibraryCall &value) {
   table.add_transpose_lhs(value.transposeLhs);
   table.add_transpose_rhs(value.transposeRhs);
   table.add_count_include_pad(value.countIncludePad);
+  table.add_members(value.members);
   return table.Finish();
 }
 

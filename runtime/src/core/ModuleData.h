@@ -89,6 +89,7 @@ enum class LibraryOp : uint8_t { Conv, ConvTranspose, MatMul, AvgPool };
 /// [, addend], output`; MatMul `lhs, rhs[, bias][, addend], output`; AvgPool
 /// `input, output`. `addend` is added to the result elementwise (after the
 /// bias) and has the output's shape; it may be the same range as the output.
+/// With several `members` nothing that one writes is read by another.
 struct LibraryCall {
   LibraryOp op = LibraryOp::Conv;
   DType dtype = DType::F32; ///< of inputs and output; accumulation is f32/f64
@@ -104,6 +105,9 @@ struct LibraryCall {
   std::vector<int64_t> strides, dilations, padLow, padHigh; ///< spatial
   std::vector<int64_t> window; ///< AvgPool only: spatial
   int64_t groups = 1;
+  /// How often the call is made, on operands of its own each time: the
+  /// command's operands are those of the first, of the second, and so on.
+  int64_t members = 1;
   bool transposeLhs = false, transposeRhs = false; ///< MatMul: last two dims
   bool countIncludePad = false;                    ///< AvgPool
 };
@@ -137,7 +141,9 @@ struct Command {
   /// on the call's output as its epilogue; the backend may interleave the two
   /// over the output's leading dimension (of L rows; launch.units is then a
   /// multiple of L and unit u belongs to row u / (units / L)) so that rows are
-  /// still in cache. The result equals running the call, then the launch.
+  /// still in cache. The result equals running the call, then the launch. The
+  /// tail of a call with several members runs after all of them, and its units
+  /// are free.
   LibraryCall call;
   std::vector<Operand> operands;
   bool hasTail = false;

@@ -58,7 +58,11 @@ Status CallVerifier::verifyOperands() {
   bool isPool = call.op == LibraryOp::AvgPool;
   if (isPool && (call.hasBias || call.hasAddend))
     return bad("a pool has neither bias nor addend");
-  size_t expected = isPool ? 2 : 3 + call.hasBias + call.hasAddend;
+  if (call.members < 1 || uint64_t(call.members) > limits::kOperands)
+    return bad(std::to_string(call.members) +
+               " members; a call has 1 to 65536");
+  size_t perMember = isPool ? 2 : 3 + call.hasBias + call.hasAddend;
+  size_t expected = perMember * size_t(call.members);
   if (operands.size() != expected)
     return bad(std::to_string(operands.size()) + " operands instead of " +
                std::to_string(expected));
@@ -79,14 +83,15 @@ Status CallVerifier::verifyOperands() {
   shapes.push_back(&call.outputShape);
 
   uint64_t element = elementSize(call.dtype);
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    bool isOutput = i + 1 == shapes.size();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::vector<Affine> &shape = *shapes[i % perMember];
+    bool isOutput = (i + 1) % perMember == 0;
     for (int64_t batch : {minBatch, maxBatch}) {
-      auto bytes = byteCount(*shapes[i], call.dtype, batch);
+      auto bytes = byteCount(shape, call.dtype, batch);
       if (!bytes || *bytes > operands[i].range.size)
         return bad("operand " + std::to_string(i) + " has " +
                    std::to_string(operands[i].range.size) +
-                   " bytes, too few for shape " + shapeText(*shapes[i]));
+                   " bytes, too few for shape " + shapeText(shape));
     }
     if (operands[i].range.offset % element != 0)
       return bad("operand " + std::to_string(i) + " is not aligned to " +

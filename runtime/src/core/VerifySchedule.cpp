@@ -294,24 +294,28 @@ Status ScheduleVerifier::checkDisjoint(const Command &command) {
     bool writes;
     bool ofCall;
     bool exempt; ///< the call's output or addend, which may coincide exactly
+    uint64_t member; ///< of the call
   };
   std::vector<Item> items;
-  auto add = [&](const ByteRange &range, bool writes, bool ofCall,
-                 bool exempt) {
+  auto add = [&](const ByteRange &range, bool writes, bool ofCall, bool exempt,
+                 uint64_t member = 0) {
     // Out-of-range operands are reported by `access`.
     if (range.size != 0 && range.segment < alias.size() &&
         rangeFits(range.offset, range.size,
                   program.segments[range.segment].size))
       items.push_back({alias[range.segment], range.offset,
-                       range.offset + range.size, writes, ofCall, exempt});
+                       range.offset + range.size, writes, ofCall, exempt,
+                       member});
   };
   bool isCall = command.kind == CommandKind::Call;
   if (isCall) {
-    size_t count = command.operands.size();
-    for (size_t i = 0; i < count; ++i) {
-      bool exempt = i + 1 == count ||
-                    (command.call.hasAddend && count >= 2 && i == count - 2);
-      add(command.operands[i].range, command.operands[i].writes, true, exempt);
+    size_t members = size_t(std::max<int64_t>(1, command.call.members));
+    size_t count = std::max<size_t>(1, command.operands.size() / members);
+    for (size_t i = 0; i < command.operands.size(); ++i) {
+      size_t left = count - 1 - i % count; // operands of the member behind it
+      bool exempt = left == 0 || (command.call.hasAddend && left == 1);
+      add(command.operands[i].range, command.operands[i].writes, true, exempt,
+          i / count);
     }
   }
   if (command.kind == CommandKind::Launch || (isCall && command.hasTail))
@@ -337,7 +341,7 @@ Status ScheduleVerifier::checkDisjoint(const Command &command) {
       return true;
     bool exact = a.offset == b.offset && a.end == b.end;
     if (a.ofCall && b.ofCall)
-      return exact && a.exempt && b.exempt;
+      return exact && a.exempt && b.exempt && a.member == b.member;
     if (a.ofCall != b.ofCall)
       return exact && (a.ofCall ? a.exempt : b.exempt);
     // A kernel that computes in place says so on both of its operands.

@@ -36,11 +36,12 @@ public:
 
 private:
   Status addCall(const Command &command);
-  Status addPrimitive(const Command &command, int64_t from, int64_t rows);
+  Status addPrimitive(const Command &command, const Operand *operands,
+                      int64_t from, int64_t rows);
   void addKernel(const KernelLaunch &launch, int64_t begin, int64_t end);
   void addCopy(const ByteRange &target, uint64_t targetOffset,
                const ByteRange &source, uint64_t sourceOffset, uint64_t size);
-  void addFill(const Command &command);
+  void addFill(const LibraryCall &call, const Operand *operands);
 
   double multiplyAdds(const LibraryCall &call, int64_t rows) const;
   Step &addStep(Step::Kind kind);
@@ -88,6 +89,12 @@ void PlanBuilder::addSlot(const ByteRange &range, uint64_t extra) {
   plan->slots.push_back(base ? base + offset : nullptr);
 }
 
+/// Operands of one member of a call.
+static size_t operandCount(const LibraryCall &call) {
+  return call.op == LibraryOp::AvgPool ? 2
+                                       : 3 + call.hasBias + call.hasAddend;
+}
+
 void PlanBuilder::addTemporarySlot(uint64_t bytes) {
   temporaryBytes = std::max(temporaryBytes, bytes);
   plan->temporarySlots.push_back(uint32_t(plan->slots.size()));
@@ -128,13 +135,13 @@ void PlanBuilder::addCopy(const ByteRange &target, uint64_t targetOffset,
   addSlot(source, sourceOffset);
 }
 
-void PlanBuilder::addFill(const Command &command) {
+void PlanBuilder::addFill(const LibraryCall &call, const Operand *operands) {
   addStep(Step::Fill);
-  addSlot(command.operands.back().range);
-  if (command.call.hasBias)
-    addSlot(command.operands[2].range);
-  if (command.call.hasAddend)
-    addSlot(command.operands[2 + command.call.hasBias].range);
+  addSlot(operands[operandCount(call) - 1].range);
+  if (call.hasBias)
+    addSlot(operands[2].range);
+  if (call.hasAddend)
+    addSlot(operands[2 + call.hasBias].range);
 }
 
 /// Multiply-adds (additions of a pool) of `rows` leading rows of a call.
@@ -169,11 +176,12 @@ double PlanBuilder::multiplyAdds(const LibraryCall &call, int64_t rows) const {
   return outputs;
 }
 
-Status PlanBuilder::addPrimitive(const Command &command, int64_t from,
+/// `operands` are those of one member of the call.
+Status PlanBuilder::addPrimitive(const Command &command,
+                                 const Operand *operands, int64_t from,
                                  int64_t rows) {
   const LibraryCall &call = command.call;
-  const auto &operands = command.operands;
-  const ByteRange &output = operands.back().range;
+  const ByteRange &output = operands[operandCount(call) - 1].range;
   bool isPool = call.op == LibraryOp::AvgPool;
   // Byte distance of one leading row in an operand of this shape.
   auto rowBytes = [&](const std::vector<Affine> &shape) -> uint64_t {
@@ -274,8 +282,15 @@ Status PlanBuilder::addCall(const Command &command) {
   bool isEmpty = *elementCount(call.inputShape, batch) == 0 ||
                  (call.op != LibraryOp::AvgPool &&
                   *elementCount(call.weightShape, batch) == 0);
-  if (isEmpty) {
-    addFill(command);
+  size_t perMember = operandCount(call);
+  if (isEmpty || call.members > 1) {
+    for (int64_t i = 0; i < call.members; ++i) {
+      const Operand *operands = &command.operands[size_t(i) * perMember];
+      if (isEmpty)
+        addFill(call, operands);
+      else
+        FUSION_RT_TRY(addPrimitive(command, operands, 0, -1));
+    }
     addKernel(command.launch, 0, units);
     return {};
   }
@@ -288,7 +303,7 @@ Status PlanBuilder::addCall(const Command &command) {
                   call.weightShape.size() == call.outputShape.size() &&
                   evaluate(call.weightShape[0], batch) == rows));
   if (!canCut) {
-    FUSION_RT_TRY(addPrimitive(command, 0, -1));
+    FUSION_RT_TRY(addPrimitive(command, command.operands.data(), 0, -1));
     addKernel(command.launch, 0, units);
     return {};
   }
@@ -296,7 +311,7 @@ Status PlanBuilder::addCall(const Command &command) {
       1, int64_t(kTailBytes / (outputBytes / uint64_t(rows))));
   for (int64_t from = 0; from < rows; from += block) {
     int64_t count = std::min(block, rows - from);
-    FUSION_RT_TRY(addPrimitive(command, from, count));
+    FUSION_RT_TRY(addPrimitive(command, command.operands.data(), from, count));
     addKernel(command.launch, from * (units / rows),
               (from + count) * (units / rows));
   }

@@ -1,0 +1,110 @@
+//===- FuseHorizontal.cpp - Independent groups as one launch --------------===//
+//
+// The thin pass around the decision (HorizontalPlan.cpp) and the rewrite
+// (FormHorizontal.cpp): checks what it is given, and says what was decided.
+//
+//===----------------------------------------------------------------------===//
+#include "HorizontalPlan.h"
+#include "fusion/Fuse/FusionCertificate.h"
+#include "fusion/Fuse/Passes.h"
+
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/Support/Debug.h"
+
+#include <cmath>
+
+#define DEBUG_TYPE "fusion-fuse-horizontal"
+
+namespace fusion {
+#define GEN_PASS_DEF_FUSEHORIZONTAL
+#include "fusion/Fuse/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+
+static void emitLaunch(const HorizontalGraph &graph,
+                       const PlannedLaunch &launch) {
+  GroupOp group = graph[launch.members.front()].group;
+  const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseHorizontal);
+  remark::passed(group.getLoc(),
+                 remark::RemarkOpts::name(info.id).category("fusion"))
+      << remark::reason("{0}", info.text)
+      << remark::metric("ops", describeBody(group))
+      << remark::metric("kind", stringifyGroupKind(group.getKind()))
+      << remark::metric("members", launch.members.size())
+      << remark::metric("saved_ns",
+                        static_cast<int64_t>(std::llround(1000 * launch.savedUs)))
+      << remark::metric("extra_bytes", launch.extraBytes);
+}
+
+static void emitRefusal(const HorizontalGraph &graph,
+                        const HorizontalRefusal &refusal) {
+  GroupOp group = graph[refusal.second].group;
+  const FusionRuleInfo &info = getFusionRuleInfo(refusal.rule);
+  auto remark =
+      remark::missed(group.getLoc(),
+                     remark::RemarkOpts::name(info.id).category("fusion"));
+  remark << remark::reason("{0}", info.text)
+         << remark::metric("ops", describeBody(group))
+         << remark::metric("kind", stringifyGroupKind(group.getKind()));
+  std::string other;
+  llvm::raw_string_ostream(other) << graph[refusal.first].op->getLoc();
+  remark << remark::metric("other", other);
+  if (refusal.limit)
+    remark << remark::metric("value", refusal.value)
+           << remark::metric("limit", refusal.limit);
+}
+
+static void emitDecisions(const HorizontalGraph &graph,
+                          const HorizontalPlan &plan) {
+  for (const PlannedLaunch &launch : plan.launches)
+    if (launch.members.size() > 1)
+      emitLaunch(graph, launch);
+  for (const HorizontalRefusal &refusal : plan.refusals)
+    emitRefusal(graph, refusal);
+}
+
+namespace {
+
+struct FuseHorizontal : fusion::impl::FuseHorizontalBase<FuseHorizontal> {
+  using FuseHorizontalBase::FuseHorizontalBase;
+
+  void runOnOperation() override {
+    markAnalysesPreserved<GraphFingerprint>();
+    FunctionOpInterface function = getOperation();
+    if (function.isExternal())
+      return;
+    if (!llvm::hasSingleElement(function.getFunctionBody())) {
+      function.emitError("fusion works on a graph: the function has more than "
+                         "one block; inline or simplify it first");
+      return signalPassFailure();
+    }
+    Block &block = function.getFunctionBody().front();
+    // Once: what was decided before, here or by hand, stays.
+    for (GroupOp group : block.getOps<GroupOp>())
+      if (group.getKind() == GroupKind::Horizontal)
+        return;
+    FailureOr<FusionLegality> legality =
+        FusionLegality::create(function, GroupLimits());
+    if (failed(legality))
+      return signalPassFailure();
+    HorizontalGraph graph(block, *legality);
+    HorizontalPlan plan = planHorizontal(
+        graph, HorizontalLimits{maxMembers, maxOperands, maxExtraBytes},
+        HorizontalDevice());
+    LLVM_DEBUG(plan.print(llvm::dbgs(), graph));
+    if (!plan.isAcyclic) {
+      function.emitError("internal error: horizontal launches depend on each "
+                         "other in a circle");
+      return signalPassFailure();
+    }
+    if (getContext().getRemarkEngine())
+      emitDecisions(graph, plan);
+    if (plan.hasLaunches())
+      formHorizontal(block, graph, plan);
+  }
+};
+
+} // namespace

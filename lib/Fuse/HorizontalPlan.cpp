@@ -1,0 +1,550 @@
+//===- HorizontalPlan.cpp - Which groups share a launch -------------------===//
+//
+// Two rounds over the graph of launches so far, by level from the inputs and by
+// level from the results. Launches of one level can't depend on each other, so
+// any of them may be merged and the graph stays acyclic; within a level and a
+// key, members are taken in program order while the limits and the cost rule
+// allow. What no level holds is then offered to the few launches of its key
+// before it, with a bounded search for a path between the two. Near-linear.
+//
+//===----------------------------------------------------------------------===//
+#include "HorizontalPlan.h"
+#include "FuseGraph.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+#include <queue>
+
+using namespace mlir;
+using namespace fusion;
+
+/// Edges that the search for a dependency, for a remark, may follow.
+static constexpr unsigned kMaxSearchSteps = 4096;
+
+/// Launches of one key that a later one is offered to.
+static constexpr unsigned kMaxOpenLaunches = 4;
+
+//===----------------------------------------------------------------------===//
+// The cost rule
+//===----------------------------------------------------------------------===//
+
+double fusion::predictMember(const HorizontalWork &work,
+                             const HorizontalDevice &device) {
+  return std::max(work.bytes / device.bytesPerUs,
+                  work.flops / device.flopsPerUs);
+}
+
+HorizontalAnswer fusion::decideHorizontal(ArrayRef<HorizontalWork> members,
+                                          double movedBytes,
+                                          const HorizontalDevice &device) {
+  double total = 0, longest = 0, farBytes = 0;
+  for (const HorizontalWork &member : members) {
+    double us = predictMember(member, device);
+    total += us;
+    longest = std::max(longest, us);
+    farBytes += member.nearBytes;
+  }
+  double count = members.size(), gap = device.launchGapUs;
+  // What no longer fits is written to memory and read back.
+  double spilled = std::max(0.0, movedBytes - device.cacheBytes);
+  HorizontalAnswer answer;
+  answer.serialUs = total + count * gap;
+  answer.fusedUs = total + gap + 2 * spilled / device.bytesPerUs +
+                   farBytes / device.cacheBytesPerUs;
+  // Streams share the device, each with its own launches; joining them costs
+  // one launch more. Members that fill it alone gain nothing.
+  double streams = std::min<double>(device.streams, count);
+  bool full = longest > device.fullGaps * gap;
+  answer.streamsUs =
+      streams < 2 || full
+          ? answer.serialUs
+          : std::max(longest, total / streams) + (count / streams + 1) * gap;
+  answer.choice = HorizontalChoice::Fused;
+  if (answer.serialUs < answer.fusedUs)
+    answer.choice = HorizontalChoice::Serial;
+  if (answer.streamsUs < std::min(answer.serialUs, answer.fusedUs))
+    answer.choice = HorizontalChoice::Streams;
+  return answer;
+}
+
+//===----------------------------------------------------------------------===//
+// Planning
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class HorizontalPlanner {
+public:
+  HorizontalPlanner(const HorizontalGraph &graph,
+                    const HorizontalLimits &limits,
+                    const HorizontalDevice &device)
+      : graph(graph), limits(limits), device(device),
+        refusalOf(graph.size()), stamp(graph.getNumValues(), ~0u) {
+    for (unsigned node = 0; node < graph.size(); ++node) {
+      clusters.push_back({{node}});
+      clusterOf.push_back(node);
+    }
+  }
+
+  HorizontalPlan run();
+
+private:
+  struct Refusal {
+    unsigned partner = 0;
+    FusionRule rule = FusionRule::FuseHorizontal;
+    int64_t value = 0, limit = 0;
+    explicit operator bool() const {
+      return rule != FusionRule::FuseHorizontal;
+    }
+  };
+  /// A launch that grows member by member.
+  struct Chunk;
+
+  void mergeLevels(bool fromInputs);
+  void joinAcrossLevels();
+  bool tryJoin(unsigned first, unsigned second, FuseGroups &launches);
+  SmallVector<unsigned> computeLevels(bool fromInputs) const;
+  SmallVector<unsigned> getOrder() const;
+  void packPool(SmallVector<unsigned> pool, unsigned numClusters);
+  void dropDwarfs(SmallVectorImpl<unsigned> &pool);
+  HorizontalWork getWork(unsigned node) const {
+    return {graph[node].bytes, graph[node].flops, graph[node].nearBytes};
+  }
+  bool isCandidate(unsigned node) const {
+    return graph[node].group && !graph[node].isRandom;
+  }
+  void collectRefusals(HorizontalPlan &plan);
+  FusionRule classify(unsigned first, unsigned second) const;
+  bool reaches(unsigned fromCluster, unsigned toCluster) const;
+
+  const HorizontalGraph &graph;
+  const HorizontalLimits &limits;
+  const HorizontalDevice &device;
+  /// Empty ones were merged into others.
+  SmallVector<PlannedLaunch, 0> clusters;
+  SmallVector<unsigned> clusterOf;
+  /// Why the node did not join the launch before it.
+  SmallVector<Refusal, 0> refusalOf;
+  /// The last chunk that counted a value.
+  SmallVector<unsigned> stamp;
+  unsigned numChunks = 0;
+};
+
+struct HorizontalPlanner::Chunk {
+  explicit Chunk(HorizontalPlanner &planner)
+      : planner(planner), id(planner.numChunks++) {}
+
+  /// Adds a node behind all that are there, or says why not.
+  Refusal tryAdd(unsigned node);
+
+  HorizontalPlanner &planner;
+  unsigned id;
+  PlannedLaunch launch;
+
+private:
+  void add(unsigned node, int64_t extra, double moved, double saved);
+
+  SmallVector<HorizontalWork> works;
+  int64_t numOperands = 0;
+  double moved = 0;
+  llvm::DenseSet<Value> read, updated;
+  /// Values whose last reader comes later than the last member so far, by that
+  /// reader: they don't live longer yet.
+  using Pending = std::pair<unsigned, int64_t>;
+  std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending;
+};
+
+} // namespace
+
+HorizontalPlanner::Refusal HorizontalPlanner::Chunk::tryAdd(unsigned id) {
+  const HorizontalNode &node = planner.graph[id];
+  const HorizontalLimits &limits = planner.limits;
+  if (launch.members.empty()) {
+    add(id, 0, 0, 0);
+    return {};
+  }
+  unsigned partner = launch.members.back();
+  auto refuse = [&](FusionRule rule, double value, double limit) {
+    return Refusal{partner, rule, static_cast<int64_t>(value),
+                   static_cast<int64_t>(limit)};
+  };
+  int64_t count = launch.members.size() + 1;
+  if (count > limits.maxMembers)
+    return refuse(FusionRule::MaxMembers, count, limits.maxMembers);
+  if (numOperands + node.numOperands > limits.maxOperands)
+    return refuse(FusionRule::MaxOperands, numOperands + node.numOperands,
+                  limits.maxOperands);
+  auto isIn = [](const llvm::DenseSet<Value> &set) {
+    return [&set](Value value) { return set.contains(value); };
+  };
+  if (llvm::any_of(node.updates, isIn(read)) ||
+      llvm::any_of(node.reads, isIn(updated)))
+    return refuse(FusionRule::HorizontalAlias, 0, 0);
+  // All members run where the last one stands: values that died before live
+  // until there. A refused node ends the chunk, so nothing is put back.
+  int64_t extra = launch.extraBytes;
+  double newMoved = moved;
+  for (; !pending.empty() && pending.top().first < id; pending.pop()) {
+    int64_t bytes = pending.top().second;
+    if (llvm::AddOverflow(extra, bytes, extra))
+      extra = std::numeric_limits<int64_t>::max();
+    if (bytes <= planner.device.cacheBytes)
+      newMoved += bytes;
+  }
+  if (extra > limits.maxExtraBytes)
+    return refuse(FusionRule::HorizontalMemory, extra, limits.maxExtraBytes);
+  works.push_back(planner.getWork(id));
+  HorizontalAnswer answer = decideHorizontal(works, newMoved, planner.device);
+  if (answer.choice == HorizontalChoice::Streams)
+    return refuse(FusionRule::HorizontalStreams, 1000 * answer.streamsUs,
+                  1000 * answer.fusedUs);
+  if (answer.choice == HorizontalChoice::Serial)
+    return refuse(FusionRule::HorizontalProfit, 1000 * answer.fusedUs,
+                  1000 * answer.serialUs);
+  works.pop_back();
+  add(id, extra, newMoved, answer.serialUs - answer.fusedUs);
+  return {};
+}
+
+void HorizontalPlanner::Chunk::add(unsigned node, int64_t extra, double bytes,
+                                   double saved) {
+  const HorizontalNode &added = planner.graph[node];
+  launch.members.push_back(node);
+  launch.extraBytes = extra;
+  launch.savedUs = saved;
+  moved = bytes;
+  works.push_back(planner.getWork(node));
+  numOperands += added.numOperands;
+  read.insert(added.reads.begin(), added.reads.end());
+  updated.insert(added.updates.begin(), added.updates.end());
+  for (unsigned value : added.values) {
+    if (planner.stamp[value] == id)
+      continue;
+    planner.stamp[value] = id;
+    const HorizontalValue &info = planner.graph.getValue(value);
+    pending.push({info.lastUse, info.bytes});
+  }
+}
+
+/// Longest path to each launch, over launches. A member of a cycle keeps 0.
+SmallVector<unsigned> HorizontalPlanner::computeLevels(bool fromInputs) const {
+  SmallVector<unsigned> level(clusters.size()), waiting(clusters.size());
+  auto forEachEdge = [&](unsigned cluster, bool forward, auto visit) {
+    for (unsigned member : clusters[cluster].members)
+      for (unsigned node : forward ? graph[member].consumers
+                                   : graph[member].producers)
+        visit(clusterOf[node]);
+  };
+  SmallVector<unsigned> ready;
+  for (unsigned cluster = 0; cluster < clusters.size(); ++cluster) {
+    forEachEdge(cluster, !fromInputs, [&](unsigned) { ++waiting[cluster]; });
+    if (!clusters[cluster].members.empty() && waiting[cluster] == 0)
+      ready.push_back(cluster);
+  }
+  while (!ready.empty()) {
+    unsigned cluster = ready.pop_back_val();
+    forEachEdge(cluster, fromInputs, [&](unsigned next) {
+      level[next] = std::max(level[next], level[cluster] + 1);
+      if (--waiting[next] == 0)
+        ready.push_back(next);
+    });
+  }
+  return level;
+}
+
+/// Launches in an order in which each comes after those it reads, as near to
+/// the place of its last member as that allows. Incomplete if there is a cycle.
+SmallVector<unsigned> HorizontalPlanner::getOrder() const {
+  SmallVector<unsigned> waiting(clusters.size()), order;
+  using Entry = std::pair<unsigned, unsigned>; // last member, cluster
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  auto push = [&](unsigned cluster) {
+    ready.push({clusters[cluster].members.back(), cluster});
+  };
+  for (unsigned cluster = 0; cluster < clusters.size(); ++cluster) {
+    for (unsigned member : clusters[cluster].members)
+      waiting[cluster] += graph[member].producers.size();
+    if (!clusters[cluster].members.empty() && waiting[cluster] == 0)
+      push(cluster);
+  }
+  while (!ready.empty()) {
+    unsigned cluster = ready.top().second;
+    ready.pop();
+    order.push_back(cluster);
+    for (unsigned member : clusters[cluster].members)
+      for (unsigned consumer : graph[member].consumers)
+        if (--waiting[clusterOf[consumer]] == 0)
+          push(clusterOf[consumer]);
+  }
+  return order;
+}
+
+/// Takes out members that fill the device and would leave the others a sliver
+/// of it.
+void HorizontalPlanner::dropDwarfs(SmallVectorImpl<unsigned> &pool) {
+  SmallVector<unsigned> bySize(pool.begin(), pool.end());
+  auto timeOf = [&](unsigned node) {
+    return predictMember(getWork(node), device);
+  };
+  llvm::sort(bySize, [&](unsigned a, unsigned b) {
+    return std::pair(timeOf(b), a) < std::pair(timeOf(a), b);
+  });
+  double rest = 0;
+  for (unsigned node : pool)
+    rest += timeOf(node);
+  llvm::SmallDenseSet<unsigned> dropped;
+  for (size_t i = 0; i + 1 < bySize.size(); ++i) {
+    double time = timeOf(bySize[i]);
+    rest -= time;
+    if (time <= device.fullGaps * device.launchGapUs ||
+        time <= device.maxDwarf * rest)
+      break;
+    dropped.insert(bySize[i]);
+    double percent = 100 * time / std::max(rest, 1e-3);
+    refusalOf[bySize[i]] = {bySize[i + 1], FusionRule::HorizontalBalance,
+                            static_cast<int64_t>(std::min(percent, 1e15)),
+                            static_cast<int64_t>(100 * device.maxDwarf)};
+  }
+  llvm::erase_if(pool, [&](unsigned node) { return dropped.contains(node); });
+}
+
+/// Makes launches of independent nodes of one key, which are in `numClusters`
+/// clusters now. The clusters stay where that gives no fewer launches.
+void HorizontalPlanner::packPool(SmallVector<unsigned> pool,
+                                 unsigned numClusters) {
+  SmallVector<unsigned> all(pool);
+  SmallVector<Refusal> before = llvm::map_to_vector(
+      all, [&](unsigned node) { return refusalOf[node]; });
+  for (unsigned node : all)
+    refusalOf[node] = Refusal();
+  dropDwarfs(pool);
+  SmallVector<PlannedLaunch, 0> packed;
+  size_t covered = 0;
+  while (covered < pool.size()) {
+    Chunk chunk(*this);
+    for (; covered < pool.size(); ++covered)
+      if (Refusal refusal = chunk.tryAdd(pool[covered])) {
+        refusalOf[pool[covered]] = refusal;
+        break;
+      }
+    packed.push_back(std::move(chunk.launch));
+  }
+  if (packed.size() + (all.size() - pool.size()) >= numClusters) {
+    // As many as before. Of single nodes the new reasons are true as well.
+    if (numClusters < all.size())
+      for (auto [node, refusal] : llvm::zip(all, before))
+        refusalOf[node] = refusal;
+    return;
+  }
+  for (unsigned node : all)
+    clusters[clusterOf[node]] = PlannedLaunch();
+  for (unsigned node : all) {
+    clusters[node].members = {node};
+    clusterOf[node] = node;
+  }
+  for (PlannedLaunch &launch : packed) {
+    unsigned cluster = launch.members.front();
+    for (unsigned member : launch.members) {
+      clusters[member].members.clear();
+      clusterOf[member] = cluster;
+    }
+    clusters[cluster] = std::move(launch);
+  }
+}
+
+/// One round: launches of equal level and key become fewer.
+void HorizontalPlanner::mergeLevels(bool fromInputs) {
+  SmallVector<unsigned> level = computeLevels(fromInputs);
+  using Bucket = std::tuple<unsigned, unsigned, unsigned, unsigned, unsigned>;
+  struct Pool {
+    SmallVector<unsigned> nodes;
+    unsigned numClusters = 0;
+  };
+  std::map<Bucket, Pool> pools;
+  for (unsigned node = 0; node < graph.size(); ++node) {
+    if (!isCandidate(node))
+      continue;
+    const HorizontalNode &info = graph[node];
+    unsigned cluster = clusterOf[node];
+    Pool &pool = pools[{info.key, level[cluster], info.segment, info.needs,
+                        info.feeds}];
+    pool.nodes.push_back(node);
+    pool.numClusters += clusters[cluster].members.front() == node;
+  }
+  for (auto &[bucket, pool] : pools)
+    if (pool.numClusters > 1)
+      packPool(std::move(pool.nodes), pool.numClusters);
+}
+
+/// Merges two launches of one key if limits, cost and paths allow.
+bool HorizontalPlanner::tryJoin(unsigned first, unsigned second,
+                                FuseGroups &launches) {
+  ArrayRef<unsigned> a = clusters[first].members, b = clusters[second].members;
+  int64_t count = a.size() + b.size();
+  Refusal &refusal = refusalOf[second];
+  if (count > limits.maxMembers) {
+    if (!refusal)
+      refusal = {first, FusionRule::MaxMembers, count, limits.maxMembers};
+    return false;
+  }
+  SmallVector<unsigned> all;
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+  Chunk chunk(*this);
+  for (unsigned node : all)
+    if (Refusal why = chunk.tryAdd(node)) {
+      if (!refusal)
+        refusal = {first, why.rule, why.value, why.limit};
+      return false;
+    }
+  if (!launches.tryMergeIndependent(first, second))
+    return false;
+  for (unsigned node : b)
+    clusterOf[node] = first;
+  clusters[second] = PlannedLaunch();
+  clusters[first] = std::move(chunk.launch);
+  return true;
+}
+
+void HorizontalPlanner::joinAcrossLevels() {
+  SmallVector<ArrayRef<unsigned>> groups;
+  for (unsigned cluster : getOrder())
+    groups.push_back(clusters[cluster].members);
+  auto neighbours = [&](unsigned node, bool forward) -> ArrayRef<unsigned> {
+    return forward ? graph[node].consumers : graph[node].producers;
+  };
+  FuseGroups launches(neighbours, graph.size(), groups);
+  using Bucket = std::tuple<unsigned, unsigned, unsigned, unsigned>;
+  std::map<Bucket, SmallVector<unsigned>> open;
+  for (unsigned node = 0; node < graph.size(); ++node) {
+    const HorizontalNode &info = graph[node];
+    if (!isCandidate(node) || clusterOf[node] != node ||
+        refusalOf[node].rule == FusionRule::HorizontalBalance)
+      continue;
+    SmallVector<unsigned> &recent =
+        open[{info.key, info.segment, info.needs, info.feeds}];
+    if (llvm::any_of(llvm::reverse(recent), [&](unsigned other) {
+          return tryJoin(other, node, launches);
+        }))
+      continue;
+    recent.push_back(node);
+    if (recent.size() > kMaxOpenLaunches)
+      recent.erase(recent.begin());
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Reasons
+//===----------------------------------------------------------------------===//
+
+/// Whether a path leads from one launch to another; false too where the search
+/// for one takes too long.
+bool HorizontalPlanner::reaches(unsigned fromCluster,
+                                unsigned toCluster) const {
+  SmallVector<unsigned> worklist(clusters[fromCluster].members);
+  unsigned last = clusters[toCluster].members.back();
+  llvm::DenseSet<unsigned> seen;
+  unsigned steps = 0;
+  while (!worklist.empty())
+    for (unsigned next : graph[worklist.pop_back_val()].consumers) {
+      if (clusterOf[next] == toCluster)
+        return true;
+      if (++steps > kMaxSearchSteps)
+        return false;
+      if (next < last && seen.insert(next).second)
+        worklist.push_back(next);
+    }
+  return false;
+}
+
+/// Why two groups of one key never were in one bucket. `first` stands before
+/// `second`.
+FusionRule HorizontalPlanner::classify(unsigned first, unsigned second) const {
+  const HorizontalNode &a = graph[first], &b = graph[second];
+  if (a.isRandom || b.isRandom)
+    return FusionRule::HorizontalRandom;
+  if (a.segment != b.segment)
+    return FusionRule::Barrier;
+  unsigned from = clusterOf[first], to = clusterOf[second];
+  if (reaches(from, to) || reaches(to, from))
+    return FusionRule::HorizontalDependency;
+  if (a.needs != b.needs || a.feeds != b.feeds)
+    return FusionRule::ReadyTime;
+  return FusionRule::HorizontalCycle;
+}
+
+/// Says for each two neighbouring launches of one key why they are two, and
+/// once for each two keys that differ in element types only.
+void HorizontalPlanner::collectRefusals(HorizontalPlan &plan) {
+  llvm::DenseMap<unsigned, unsigned> lastOfKey;
+  llvm::DenseMap<unsigned, unsigned> lastOfLooseKey;
+  llvm::DenseSet<unsigned> seenKeys;
+  for (unsigned node = 0; node < graph.size(); ++node) {
+    const HorizontalNode &info = graph[node];
+    if (!info.group || clusters[clusterOf[node]].members.front() != node)
+      continue;
+    Refusal refusal = refusalOf[node];
+    // One that was too large for all others is no neighbour of any.
+    bool isAlone = refusal.rule == FusionRule::HorizontalBalance;
+    if (!isAlone) {
+      auto [it, isNew] = lastOfKey.try_emplace(info.key, node);
+      if (!isNew && !refusal)
+        refusal = {it->second, classify(it->second, node), 0, 0};
+      it->second = node;
+    }
+    if (refusal)
+      plan.refusals.push_back({refusal.partner, node, refusal.rule,
+                               refusal.value, refusal.limit});
+    if (!seenKeys.insert(info.key).second)
+      continue;
+    auto [loose, first] = lastOfLooseKey.try_emplace(info.looseKey, node);
+    if (!first)
+      plan.refusals.push_back({loose->second, node, FusionRule::HorizontalDtype,
+                               0, 0});
+    loose->second = node;
+  }
+}
+
+HorizontalPlan HorizontalPlanner::run() {
+  mergeLevels(/*fromInputs=*/true);
+  mergeLevels(/*fromInputs=*/false);
+  joinAcrossLevels();
+  HorizontalPlan plan;
+  collectRefusals(plan);
+  SmallVector<unsigned> order = getOrder();
+  unsigned numClusters = llvm::count_if(
+      clusters, [](auto &cluster) { return !cluster.members.empty(); });
+  plan.isAcyclic = order.size() == numClusters;
+  for (unsigned cluster : order)
+    plan.launches.push_back(std::move(clusters[cluster]));
+  return plan;
+}
+
+HorizontalPlan fusion::planHorizontal(const HorizontalGraph &graph,
+                                      const HorizontalLimits &limits,
+                                      const HorizontalDevice &device) {
+  return HorizontalPlanner(graph, limits, device).run();
+}
+
+bool HorizontalPlan::hasLaunches() const {
+  return llvm::any_of(launches, [](const PlannedLaunch &launch) {
+    return launch.members.size() > 1;
+  });
+}
+
+void HorizontalPlan::print(llvm::raw_ostream &os,
+                           const HorizontalGraph &graph) const {
+  for (const PlannedLaunch &launch : launches) {
+    if (launch.members.size() < 2)
+      continue;
+    os << "launch of " << describeBody(graph[launch.members.front()].group)
+       << ':';
+    for (unsigned member : launch.members)
+      os << " #" << member;
+    os << " saves " << launch.savedUs << " us\n";
+  }
+  for (const HorizontalRefusal &refusal : refusals)
+    os << '#' << refusal.first << " | #" << refusal.second << ": "
+       << getFusionRuleInfo(refusal.rule).id << '\n';
+}

@@ -1,0 +1,104 @@
+//===- HorizontalPlan.h - Which groups share a launch -----------*- C++ -*-===//
+//
+// The decision of FuseHorizontal as data: the launches, and for groups that
+// stay apart the rule that keeps them so. Private to lib/Fuse.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_LIB_FUSE_HORIZONTALPLAN_H
+#define FUSION_LIB_FUSE_HORIZONTALPLAN_H
+
+#include "HorizontalGraph.h"
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
+
+namespace fusion {
+
+struct HorizontalLimits {
+  int64_t maxMembers = 64;   ///< groups of one launch
+  int64_t maxOperands = 512; ///< tensors of one launch
+  int64_t maxExtraBytes = 16 << 20;
+};
+
+/// What the decision knows of a device: rough figures of a CPU core's share.
+struct HorizontalDevice {
+  double launchGapUs = 2;     ///< between two launches
+  double bytesPerUs = 10e3;   ///< from memory
+  double cacheBytesPerUs = 20e3; ///< from the far cache
+  double flopsPerUs = 20e3;
+  double cacheBytes = 8 << 20; ///< values that fit stay for their reader
+  unsigned streams = 1;       ///< that run side by side
+  /// Launch gaps that a member must take to fill the device alone.
+  double fullGaps = 16;
+  /// A member that fills the device does at most this times the work of all
+  /// the others.
+  double maxDwarf = 8;
+};
+
+/// What the decision knows of one member.
+struct HorizontalWork {
+  double bytes = 0; ///< read and written
+  double flops = 0;
+  /// What the member alone keeps in the near cache between its two halves (a
+  /// library call and its tail), and many members together do not.
+  double nearBytes = 0;
+};
+
+/// Members as one launch, one after the other, or side by side.
+enum class HorizontalChoice { Fused, Serial, Streams };
+
+struct HorizontalAnswer {
+  HorizontalChoice choice;
+  /// Microseconds of all launches that way.
+  double fusedUs, serialUs, streamsUs;
+};
+
+/// Microseconds that one member takes, its launch aside.
+double predictMember(const HorizontalWork &work,
+                     const HorizontalDevice &device);
+
+/// Decides from plain numbers. `movedBytes` are those of values, each small
+/// enough for the cache, that would have to wait for their readers.
+HorizontalAnswer decideHorizontal(llvm::ArrayRef<HorizontalWork> members,
+                                  double movedBytes,
+                                  const HorizontalDevice &device);
+
+/// Members of one launch, ascending.
+struct PlannedLaunch {
+  llvm::SmallVector<unsigned> members;
+  double savedUs = 0;
+  int64_t extraBytes = 0; ///< that live longer, roughly
+};
+
+/// Two groups that stay apart.
+struct HorizontalRefusal {
+  unsigned first, second;
+  FusionRule rule;
+  int64_t value = 0, limit = 0;
+};
+
+struct HorizontalPlan {
+  /// Nodes and launches (with more than one member), in an order in which each
+  /// comes after those that it reads; empty if nothing is to be done.
+  llvm::SmallVector<PlannedLaunch, 0> launches;
+  llvm::SmallVector<HorizontalRefusal, 0> refusals;
+  /// Whether the launches could be ordered; false is a defect of planning.
+  bool isAcyclic = true;
+
+  bool hasLaunches() const;
+  void print(llvm::raw_ostream &os, const HorizontalGraph &graph) const;
+};
+
+/// Decides. A pure function of its arguments: equal graphs give equal plans.
+HorizontalPlan planHorizontal(const HorizontalGraph &graph,
+                              const HorizontalLimits &limits,
+                              const HorizontalDevice &device);
+
+/// Rewrites `block`, from which `graph` was made, into the launches of `plan`.
+void formHorizontal(mlir::Block &block, const HorizontalGraph &graph,
+                    const HorizontalPlan &plan);
+
+} // namespace fusion
+
+#endif // FUSION_LIB_FUSE_HORIZONTALPLAN_H
