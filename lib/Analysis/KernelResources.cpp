@@ -111,23 +111,27 @@ struct Interval {
 
 } // namespace
 
-/// Where each value that takes registers is live. Inputs by the value outside.
+/// Where each value that takes registers is live. Inputs by the value outside,
+/// or by the op that says which element of it is read: that is a load.
 static llvm::MapVector<Value, Interval>
 computeLiveness(const MemberSet &members) {
   llvm::MapVector<Value, Interval> live;
   size_t end = 2 * members.ops.size() - 1;
   for (auto [i, op] : llvm::enumerate(members.ops)) {
+    bool isLoad = selectsPosition(op);
     for (Value operand : op->getOperands()) {
       bool isInput = !members.getProducer(operand);
-      // The move's result is what was read.
+      isLoad &= isInput;
       if (isSplatConstant(operand) || (isInput && selectsPosition(op)))
         continue;
       auto [it, isNew] = live.insert({operand, {2 * i, 2 * i}});
       it->second.end = std::max<size_t>(it->second.end, 2 * i);
     }
     bool escapes = members.escapes(op);
-    for (Value result : op->getResults())
-      live[result] = {2 * i + 1, escapes ? end : 2 * i + 1};
+    // A load is where it is first read.
+    if (!isLoad || escapes)
+      for (Value result : op->getResults())
+        live[result] = {2 * i + 1, escapes ? end : 2 * i + 1};
   }
   return live;
 }

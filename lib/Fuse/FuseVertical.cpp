@@ -52,9 +52,9 @@ static void emitDecisions(const FuseGraph &graph, const VerticalPlan &plan) {
     if (info.accepts)
       remark << remark::metric("kind", stringifyGroupKind(pair.verdict.kind));
     if (pair.separateUs > 0)
-      remark << remark::metric("unfused_us",
+      remark << remark::metric("us_unfused",
                                llvm::formatv("{0:f2}", pair.separateUs).str())
-             << remark::metric("fused_us",
+             << remark::metric("us_fused",
                                llvm::formatv("{0:f2}", pair.fusedUs).str());
     if (pair.verdict.limit)
       remark << remark::metric("value", pair.verdict.value)

@@ -163,18 +163,23 @@ void RecomputePlanner::visit(
 
 void RecomputePlanner::report(unsigned node, const FusionProfit &profit) {
   for (unsigned index : pairsOf[node]) {
-    FusePair &pair = plan.pairs[index];
+    FusePair pair = plan.pairs[index];
     // Readers in the value's own group keep what they were told.
     if (groupOf[pair.consumer] == groupOf[node])
       continue;
-    pair.verdict =
-        profit.refusal
-            ? GroupVerdict::refuse(*profit.refusal, graph[node].op,
-                                   profit.value, profit.limit)
-            : GroupVerdict::accept(FusionRule::RecomputeCheap,
-                                   plan.groups[groupOf[pair.consumer]].kind);
     pair.separateUs = profit.beforeUs;
     pair.fusedUs = profit.afterUs;
+    if (!profit.refusal) {
+      pair.verdict = GroupVerdict::accept(
+          FusionRule::RecomputeCheap, plan.groups[groupOf[pair.consumer]].kind);
+      plan.pairs[index] = pair;
+    } else if (*profit.refusal == FusionRule::ComputeDensity) {
+      // One more candidate: why the two are apart was told already.
+      pair.verdict = GroupVerdict::refuse(*profit.refusal, graph[node].op,
+                                          profit.value, profit.limit);
+      plan.pairs.push_back(pair);
+      return;
+    }
   }
 }
 

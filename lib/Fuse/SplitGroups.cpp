@@ -145,8 +145,8 @@ static void emitDecisions(GroupOp group, const SplitPlan &plan) {
         << remark::metric("first_thread", cut.first.registersPerThread)
         << remark::metric("second_unit", cut.second.registersPerUnit)
         << remark::metric("second_thread", cut.second.registersPerThread)
-        << remark::metric("fused_us", formatUs(cut.fusedUs))
-        << remark::metric("unfused_us", formatUs(cut.separateUs));
+        << remark::metric("us_fused", formatUs(cut.fusedUs))
+        << remark::metric("us_unfused", formatUs(cut.separateUs));
   }
   for (const GroupVerdict &verdict : plan.unmet) {
     const FusionRuleInfo &info = getFusionRuleInfo(verdict.rule);
