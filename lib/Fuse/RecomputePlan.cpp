@@ -76,9 +76,20 @@ bool RecomputePlanner::isCandidate(unsigned node) const {
   const FuseNode &own = graph[node];
   if (own.isClone || own.escapes || !isCheapToRecompute(own.op))
     return false;
-  auto isPlain = [&](unsigned other) { return !isRepeated[other]; };
-  return llvm::all_of(own.producers, isPlain) &&
-         llvm::all_of(own.consumers, isPlain);
+  // Clones are read and read through as if they were not there.
+  for (unsigned member : getClosure(node))
+    if (llvm::any_of(graph[member].producers,
+                     [&](unsigned read) { return isRepeated[read]; }))
+      return false;
+  SmallVector<unsigned> readers = llvm::to_vector(own.consumers);
+  while (!readers.empty()) {
+    unsigned reader = readers.pop_back_val();
+    if (isRepeated[reader])
+      return false;
+    if (graph[reader].isClone)
+      llvm::append_range(readers, graph[reader].consumers);
+  }
+  return true;
 }
 
 /// The node and the clones that it reads: they come along.
@@ -141,7 +152,10 @@ bool RecomputePlanner::escapes(unsigned node, ArrayRef<unsigned> members,
     return true;
   // What a repeated op reads must be there for each of its groups.
   return llvm::any_of(own.consumers, [&](unsigned consumer) {
-    return consumer == repeated || isRepeated[consumer] ||
+    unsigned reader = consumer;
+    while (graph[reader].isClone)
+      reader = graph[reader].consumers.front();
+    return reader == repeated || isRepeated[reader] ||
            !llvm::binary_search(members, consumer);
   });
 }
@@ -172,6 +186,8 @@ void RecomputePlanner::report(unsigned node, const FusionProfit &profit) {
     if (!profit.refusal) {
       pair.verdict = GroupVerdict::accept(
           FusionRule::RecomputeCheap, plan.groups[groupOf[pair.consumer]].kind);
+      pair.verdict.value = profit.value;
+      pair.verdict.limit = profit.limit;
       plan.pairs[index] = pair;
     } else if (*profit.refusal == FusionRule::ComputeDensity) {
       // One more candidate: why the two are apart was told already.
