@@ -36,6 +36,7 @@ func.func @whole(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>) -> ten
 // CHECK-LABEL: func.func @boundary
 // CHECK-COUNT-1: fusion.group
 // CHECK-NOT: fusion.group
+// CHECK: return
 func.func @boundary(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
   %g = fusion.group loop (%a = %x : tensor<8xf32>, %b = %y : tensor<8xf32>) -> tensor<8xf32> {
     %0 = fusion.add %a, %b : tensor<8xf32>
@@ -50,6 +51,7 @@ func.func @boundary(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
 // CHECK-LABEL: func.func @one_op
 // CHECK-COUNT-1: fusion.group
 // CHECK-NOT: fusion.group
+// CHECK: return
 func.func @one_op(%p: tensor<8xi1>, %x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
   %g = fusion.group loop (%a = %p : tensor<8xi1>, %b = %x : tensor<8xf32>, %c = %y : tensor<8xf32>) -> tensor<8xf32> {
     %0 = fusion.select %a, %b, %c : tensor<8xi1>, tensor<8xf32>
@@ -112,6 +114,7 @@ func.func @outputs_and_views(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<2x
 // CHECK-LABEL: func.func @compiled
 // CHECK-COUNT-1: fusion.group
 // CHECK-NOT: fusion.group
+// CHECK: return
 func.func @compiled(%p: tensor<8xf32>, %q: tensor<8xf32>, %r: tensor<8xf32>) -> tensor<8xf32> {
   %g = fusion.group loop (%a = %p : tensor<8xf32>, %b = %q : tensor<8xf32>, %c = %r : tensor<8xf32>) -> tensor<8xf32> kernel @kernels::@k0 {
     %0 = fusion.add %a, %b : tensor<8xf32>
