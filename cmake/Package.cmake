@@ -44,6 +44,8 @@ if(FUSION_BUILD_COMPILER)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ ${PROJECT_BINARY_DIR}/include/
     DESTINATION include COMPONENT compiler
     FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.inc")
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/devices/ DESTINATION share/fusion/devices
+    COMPONENT compiler FILES_MATCHING PATTERN "*.json")
   install(FILES CHANGELOG.md DESTINATION share/doc/fusion COMPONENT compiler)
 
   include(CMakePackageConfigHelpers)

@@ -62,20 +62,22 @@ GraphStats fusion::computeGraphStats(ModuleOp module) {
   return stats;
 }
 
-void DecisionLog::add(StringRef rule, bool accepted, StringRef reason,
-                      int64_t bytes, std::string example) {
+void DecisionLog::add(DecisionCount decision) {
   std::lock_guard<std::mutex> lock(mutex);
-  auto [it, isNew] =
-      index.try_emplace((accepted ? "+" : "-") + rule.str(), counts.size());
-  if (isNew)
-    counts.push_back(
-        {rule.str(), reason.str(), accepted, 0, 0, std::move(example)});
+  auto [it, isNew] = index.try_emplace(
+      (decision.accepted ? "+" : "-") + decision.rule, counts.size());
+  if (isNew) {
+    counts.push_back(std::move(decision));
+    return;
+  }
   DecisionCount &entry = counts[it->second];
   // One text for many decisions is told only if it is true of all of them.
-  if (entry.reason != reason)
+  if (entry.reason != decision.reason)
     entry.reason.clear();
-  ++entry.count;
-  entry.bytes += bytes;
+  entry.count += decision.count;
+  entry.bytes += decision.bytes;
+  entry.separateUs += decision.separateUs;
+  entry.fusedUs += decision.fusedUs;
 }
 
 SmallVector<DecisionCount> DecisionLog::getCounts() const {
@@ -98,25 +100,31 @@ public:
     if (remark.getCategoryName() != "fusion" ||
         (type != "Passed" && type != "Missed" && type != "Failure"))
       return;
-    StringRef reason, producer, consumer;
-    int64_t bytes = 0;
+    StringRef producer, consumer;
+    DecisionCount decision;
+    decision.rule = remark.getRemarkName();
+    decision.accepted = type == "Passed";
+    decision.count = 1;
     for (const remark::detail::Remark::Arg &arg : remark.getArgs()) {
-      if (arg.key == "Reason" || (arg.key == "Remark" && reason.empty()))
-        reason = arg.val;
+      if (arg.key == "Reason" ||
+          (arg.key == "Remark" && decision.reason.empty()))
+        decision.reason = arg.val;
       else if (arg.key == "producer")
         producer = arg.val;
       else if (arg.key == "consumer")
         consumer = arg.val;
       else if (arg.key == "bytes")
-        (void)StringRef(arg.val).getAsInteger(10, bytes);
+        (void)StringRef(arg.val).getAsInteger(10, decision.bytes);
+      else if (arg.key == "us_unfused")
+        (void)StringRef(arg.val).getAsDouble(decision.separateUs);
+      else if (arg.key == "us_fused")
+        (void)StringRef(arg.val).getAsDouble(decision.fusedUs);
     }
-    std::string example;
-    llvm::raw_string_ostream os(example);
+    llvm::raw_string_ostream os(decision.example);
     if (!producer.empty())
       os << producer << " -> " << consumer << ' ';
     os << remark.getLocation();
-    log.add(remark.getRemarkName(), type == "Passed", reason, bytes,
-            std::move(example));
+    log.add(std::move(decision));
   }
 
 private:
@@ -204,6 +212,13 @@ static void printCounts(StringRef title, ArrayRef<DecisionCount> counts,
       os.indent(kTextColumn);
     }
     printWrapped(count.reason, os);
+    if (count.separateUs > 0) {
+      os.indent(kTextColumn);
+      printWrapped(llvm::formatv("predicted us: {0:f1} apart, {1:f1} fused",
+                                 count.separateUs, count.fusedUs)
+                       .str(),
+                   os);
+    }
     if (withExample && !count.example.empty()) {
       os.indent(kTextColumn);
       printWrapped("e.g. " + count.example, os);

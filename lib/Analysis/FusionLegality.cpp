@@ -58,6 +58,14 @@ bool fusion::isCheapToClone(Operation *op) {
              getElementBytes(cast.getResult().getType().getElementType());
 }
 
+/// Divisions and square roots count 4; what is a call counts 8 or more.
+static constexpr int64_t kMaxRecomputedFlops = 4;
+
+bool fusion::isCheapToRecompute(Operation *op) {
+  auto elementwise = dyn_cast<ElementwiseOpInterface>(op);
+  return elementwise && elementwise.getFlopsPerElement() <= kMaxRecomputedFlops;
+}
+
 int64_t fusion::getOpWeight(Operation *op) {
   return isa<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp,
              IotaOp, ConstantOp>(op)
@@ -267,12 +275,16 @@ static std::optional<GroupVerdict> checkLimits(const MemberSet &members,
   SmallVector<int64_t> path(numOps);
   int64_t longest = 0, numOutputs = 0;
   llvm::SmallPtrSet<Value, 16> inputs;
+  llvm::SmallDenseSet<std::pair<Value, Operation *>, 16> loads;
   for (auto [i, op] : llvm::enumerate(members.ops)) {
     for (Value operand : op->getOperands()) {
       if (Operation *producer = members.getProducer(operand))
         path[i] = std::max(path[i], path[members.index.lookup(producer)]);
-      else if (!isSplatConstant(operand))
+      else if (!isSplatConstant(operand)) {
         inputs.insert(operand);
+        // Elementwise readers of one input read the same element.
+        loads.insert({operand, selectsPosition(op) ? op : nullptr});
+      }
     }
     path[i] += getOpWeight(op);
     longest = std::max(longest, path[i]);
@@ -285,6 +297,14 @@ static std::optional<GroupVerdict> checkLimits(const MemberSet &members,
   if (numValues > limits.maxInputs)
     return GroupVerdict::refuse(FusionRule::MaxInputs, nullptr, numValues,
                                 limits.maxInputs);
+  int64_t numLoads = loads.size();
+  if (numLoads > limits.maxLoads)
+    return GroupVerdict::refuse(FusionRule::MaxLoads, nullptr, numLoads,
+                                limits.maxLoads);
+  if (getArgumentBytes(numValues) > limits.argumentBytes)
+    return GroupVerdict::refuse(FusionRule::Arguments, nullptr,
+                                getArgumentBytes(numValues),
+                                limits.argumentBytes);
   return std::nullopt;
 }
 
@@ -335,9 +355,13 @@ FusionLegality::check(ArrayRef<Operation *> ops,
                                     : getSoloKind(members.ops.front()));
   // What no limit could make legal is said first.
   GroupVerdict verdict = checkKind(members, *this);
-  if (verdict.isLegal())
-    if (std::optional<GroupVerdict> refusal = checkLimits(members, limits))
-      return *refusal;
+  if (!verdict.isLegal())
+    return verdict;
+  if (std::optional<GroupVerdict> refusal = checkLimits(members, limits))
+    return *refusal;
+  if (verdict.emittedOps > limits.compileBudget)
+    return GroupVerdict::refuse(FusionRule::CompileBudget, nullptr,
+                                verdict.emittedOps, limits.compileBudget);
   return verdict;
 }
 

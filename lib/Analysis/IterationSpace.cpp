@@ -1,9 +1,10 @@
 //===- IterationSpace.cpp - Spaces that loops and reductions share --------===//
 //
 // Loops: from the outputs back, each member collects the index maps under which
-// it is read. Arithmetic must be under one map, and under it must be evaluated
-// no more often than it has elements; ops that only move elements may be
-// repeated.
+// it is read. Dear arithmetic must be under one map, and under it must be
+// evaluated no more often than it has elements; ops that only move elements may
+// be repeated, and cheap arithmetic under a few maps: whether that pays is the
+// cost model's question.
 //
 // Reductions: from the inputs on, each member is either of the full space or of
 // the reduced one, and only a broadcast leads from the second to the first.
@@ -31,10 +32,19 @@ struct IndexMap {
 
 } // namespace
 
+/// Index maps under which cheap arithmetic may be read: each repeats what
+/// stands before it.
+static constexpr size_t kMaxMaps = 4;
+
 /// Whether evaluating the op again is free of arithmetic.
 static bool isRepeatable(Operation *op) {
   return isa<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp,
              IotaOp>(op);
+}
+
+bool fusion::selectsPosition(Operation *op) {
+  return isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp, ConcatOp,
+             PadOp, GatherOp, GatherNdOp, UpdateSliceOp>(op);
 }
 
 /// Evaluations of operand `operand` of a moving op whose result is evaluated
@@ -52,7 +62,8 @@ static int64_t getOperandEvaluations(OpOperand &operand, int64_t evaluations,
 }
 
 GroupVerdict fusion::checkLoopSpace(const MemberSet &members,
-                                    const FusionLegality &legality) {
+                                    const FusionLegality &legality,
+                                    SmallVectorImpl<double> *evaluations) {
   // One iteration space: that of the values read outside.
   Operation *root = nullptr;
   for (Operation *op : members.ops) {
@@ -67,7 +78,10 @@ GroupVerdict fusion::checkLoopSpace(const MemberSet &members,
   int64_t spaceSize = legality.getNumElements(root->getResult(0));
 
   unsigned numMaps = 1;
+  int64_t emittedOps = 0;
   SmallVector<SmallVector<IndexMap, 1>> maps(members.ops.size());
+  if (evaluations)
+    evaluations->assign(members.ops.size(), 0);
   for (unsigned i = members.ops.size(); i-- > 0;) {
     Operation *op = members.ops[i];
     SmallVector<IndexMap, 1> &own = maps[i];
@@ -77,15 +91,21 @@ GroupVerdict fusion::checkLoopSpace(const MemberSet &members,
     own.erase(
         llvm::unique(own, [](IndexMap a, IndexMap b) { return a.id == b.id; }),
         own.end());
+    bool isCheap = isCheapToRecompute(op);
     if (!isRepeatable(op)) {
-      if (own.size() > 1)
+      size_t maxMaps = isCheap ? kMaxMaps : 1;
+      if (own.size() > maxMaps)
         return GroupVerdict::refuse(FusionRule::TwoIndexMaps, op, own.size(),
-                                    1);
+                                    maxMaps);
       int64_t numElements = legality.getNumElements(op->getResult(0));
-      if (!own.empty() && own.front().evaluations > numElements)
+      if (!isCheap && !own.empty() && own.front().evaluations > numElements)
         return GroupVerdict::refuse(FusionRule::Recompute, op,
                                     own.front().evaluations, numElements);
     }
+    emittedOps += own.size();
+    if (evaluations)
+      for (IndexMap map : own)
+        (*evaluations)[i] += map.evaluations;
     bool elementwise = isa<ElementwiseOpInterface>(op);
     for (OpOperand &operand : op->getOpOperands()) {
       Operation *producer = members.getProducer(operand.get());
@@ -100,7 +120,10 @@ GroupVerdict fusion::checkLoopSpace(const MemberSet &members,
                                           operand, map.evaluations, legality)});
     }
   }
-  return GroupVerdict::accept(FusionRule::FuseLoop, GroupKind::Loop);
+  GroupVerdict verdict =
+      GroupVerdict::accept(FusionRule::FuseLoop, GroupKind::Loop);
+  verdict.emittedOps = emittedOps;
+  return verdict;
 }
 
 //===----------------------------------------------------------------------===//

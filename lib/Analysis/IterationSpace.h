@@ -31,10 +31,16 @@ struct MemberSet {
   llvm::function_ref<bool(mlir::Operation *)> escapes;
 };
 
+/// Whether the op reads its operands at other positions than its own: what it
+/// reads of an input counts as a load of its own.
+bool selectsPosition(mlir::Operation *op);
+
 /// Elementwise and injective ops under one rectangular space: all values read
-/// outside have its shape, and nothing that does arithmetic is evaluated twice.
-GroupVerdict checkLoopSpace(const MemberSet &members,
-                            const FusionLegality &legality);
+/// outside have its shape, and nothing that is dear is evaluated twice. Of a
+/// legal set, `evaluations` gets how many elements of each member are computed.
+GroupVerdict
+checkLoopSpace(const MemberSet &members, const FusionLegality &legality,
+               llvm::SmallVectorImpl<double> *evaluations = nullptr);
 
 /// Ops around `reduction`: rows (its trailing dimensions) or columns.
 GroupVerdict checkReductionSpace(const MemberSet &members,

@@ -21,8 +21,15 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   FuseVerticalOptions vertical;
   vertical.maxOps = options.maxOps;
   vertical.maxInputs = options.maxInputs;
+  vertical.device = options.device;
+  vertical.costModel = options.costModel;
+  vertical.memoryLimit = options.memoryLimit;
   vertical.separate = llvm::is_contained(options.noFuse, "vertical");
   functions.addPass(createFuseVertical(vertical));
+  SplitGroupsOptions split;
+  split.device = options.device;
+  split.costModel = options.costModel;
+  functions.addPass(createSplitGroups(split));
   if (!llvm::is_contained(options.noFuse, "horizontal")) {
     FuseHorizontalOptions horizontal;
     horizontal.maxMembers = options.maxMembers;

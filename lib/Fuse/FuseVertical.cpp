@@ -11,6 +11,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/Debug.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #define DEBUG_TYPE "fusion-fuse-vertical"
 
@@ -50,6 +51,11 @@ static void emitDecisions(const FuseGraph &graph, const VerticalPlan &plan) {
            << remark::metric("bytes", pair.bytes);
     if (info.accepts)
       remark << remark::metric("kind", stringifyGroupKind(pair.verdict.kind));
+    if (pair.separateUs > 0)
+      remark << remark::metric("us_unfused",
+                               llvm::formatv("{0:f2}", pair.separateUs).str())
+             << remark::metric("us_fused",
+                               llvm::formatv("{0:f2}", pair.fusedUs).str());
     if (pair.verdict.limit)
       remark << remark::metric("value", pair.verdict.value)
              << remark::metric("limit", pair.verdict.limit);
@@ -62,6 +68,15 @@ namespace {
 
 struct FuseVertical : fusion::impl::FuseVerticalBase<FuseVertical> {
   using FuseVerticalBase::FuseVerticalBase;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    FailureOr<std::unique_ptr<CostModel>> loaded =
+        loadCostModel(context, device, costModel);
+    if (failed(loaded))
+      return failure();
+    model = std::move(*loaded);
+    return success();
+  }
 
   void runOnOperation() override {
     markAnalysesPreserved<GraphFingerprint>();
@@ -77,16 +92,28 @@ struct FuseVertical : fusion::impl::FuseVerticalBase<FuseVertical> {
     FuseGraph graph(block);
     if (!graph.hasUngroupedWork())
       return;
-    FailureOr<FusionLegality> legality = FusionLegality::create(
-        function, GroupLimits{maxOps, maxInputs, maxGroupOps});
+    GroupLimits limits;
+    limits.maxOps = maxOps;
+    limits.maxInputs = maxInputs;
+    limits.maxGroupOps = maxGroupOps;
+    limits.maxLoads = maxLoads;
+    limits.compileBudget = compileBudget;
+    limits.argumentBytes = model->getDevice().parameterBytes;
+    FailureOr<FusionLegality> legality =
+        FusionLegality::create(function, limits);
     if (failed(legality))
       return signalPassFailure();
-    VerticalPlan plan = separate ? planSeparate(graph, *legality)
-                                 : planVertical(graph, *legality);
+    VerticalPlan plan =
+        separate ? planSeparate(graph, *legality)
+                 : planVertical(graph, *legality, *model, memoryLimit);
     LLVM_DEBUG(plan.print(llvm::dbgs(), graph));
     emitDecisions(graph, plan);
     formGroups(block, graph, plan);
   }
+
+private:
+  /// Shared by the copies of the pass, which run on functions side by side.
+  std::shared_ptr<CostModel> model;
 };
 
 } // namespace

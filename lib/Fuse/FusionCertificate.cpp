@@ -182,7 +182,7 @@ LogicalResult GraphFingerprint::verify(Operation *function) const {
   for (auto [number, count] : numbering.counts) {
     auto [times, op] = count;
     if (times > counts.lookup(number) && !isCheapToClone(op) &&
-        getOpFamily(op) != OpFamily::Source &&
+        !isCheapToRecompute(op) && getOpFamily(op) != OpFamily::Source &&
         getOpFamily(op) != OpFamily::View)
       return fail(op) << "'" << op->getName() << "' is computed " << times
                       << " times instead of " << counts.lookup(number);

@@ -3,12 +3,14 @@
 // Pairs are visited in a fixed order, in sweeps that state the preference:
 // cheap ops join their readers, epilogues join contractions and pools, then
 // ops around reductions and scatters, then loops. A pair is merged if the union
-// of both groups is legal and no path between them leads through other groups;
-// a refused one is asked again only when one of its groups has grown. Each pair
-// costs no more than the size limit of a group, so the whole is near-linear.
+// of both groups is legal, the cost model predicts no loss, memory suffices and
+// no path between them leads through other groups; a refused one is asked again
+// only when one of its groups has grown. Each pair costs no more than the size
+// limit of a group, so the whole is near-linear.
 //
 //===----------------------------------------------------------------------===//
 #include "VerticalPlan.h"
+#include "PeakMemory.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/raw_ostream.h"
@@ -23,8 +25,10 @@ namespace {
 
 class VerticalPlanner {
 public:
-  VerticalPlanner(const FuseGraph &graph, const FusionLegality &legality)
-      : graph(graph), legality(legality), groups(graph) {
+  VerticalPlanner(const FuseGraph &graph, const FusionLegality &legality,
+                  const CostModel &model, int64_t memoryLimit)
+      : graph(graph), legality(legality), model(model), groups(graph),
+        memory(graph, legality, memoryLimit), works(graph.size()) {
     for (const FuseNode &node : graph.getNodes())
       traits.push_back(getTraits(node.family));
   }
@@ -39,7 +43,7 @@ private:
   /// A pair and the groups it was last refused for.
   struct Candidate {
     FusePair pair;
-    bool tried = false;
+    bool tried = false, merged = false;
     std::pair<unsigned, unsigned> producerAt, consumerAt;
   };
 
@@ -47,9 +51,12 @@ private:
   bool sweep(llvm::function_ref<bool(const Candidate &)> wanted,
              bool backward = false);
   bool tryFuse(Candidate &candidate);
-  GroupVerdict checkMerged(unsigned producerGroup,
-                           unsigned consumerGroup) const;
-  GroupVerdict checkMembers(ArrayRef<unsigned> members) const;
+  bool merge(unsigned producerGroup, unsigned consumerGroup, FusePair &pair);
+  bool checkMerged(unsigned producerGroup, unsigned consumerGroup,
+                   FusePair &pair);
+  GroupVerdict checkMembers(ArrayRef<unsigned> members,
+                            KernelWork *work = nullptr) const;
+  const KernelWork &getWork(unsigned group);
   int64_t getTraffic(const FuseNode &producer, const FuseNode &consumer) const;
   /// A view or a clone that its reader did not take in. Nothing joins it: where
   /// it stands it is free, or serves other readers of the same op.
@@ -63,7 +70,11 @@ private:
 
   const FuseGraph &graph;
   const FusionLegality &legality;
+  const CostModel &model;
   FuseGroups groups;
+  PeakMemory memory;
+  /// By group, for the members that it had when last asked for.
+  SmallVector<std::pair<unsigned, std::optional<KernelWork>>, 0> works;
   SmallVector<unsigned> traits;
   SmallVector<Candidate, 0> candidates;
 };
@@ -108,7 +119,8 @@ int64_t VerticalPlanner::getTraffic(const FuseNode &producer,
   return producer.escapes || producer.consumers.size() > 1 ? bytes : 2 * bytes;
 }
 
-GroupVerdict VerticalPlanner::checkMembers(ArrayRef<unsigned> members) const {
+GroupVerdict VerticalPlanner::checkMembers(ArrayRef<unsigned> members,
+                                           KernelWork *work) const {
   SmallVector<Operation *> ops;
   llvm::SmallDenseMap<Operation *, unsigned, 16> nodeOf;
   for (unsigned member : members)
@@ -123,22 +135,50 @@ GroupVerdict VerticalPlanner::checkMembers(ArrayRef<unsigned> members) const {
              return !llvm::binary_search(members, consumer);
            });
   };
-  return legality.check(ops, escapes);
+  GroupVerdict verdict = legality.check(ops, escapes);
+  if (work && verdict.isLegal())
+    *work = computeKernelWork(ops, escapes, legality, model.getDevice());
+  return verdict;
 }
 
-GroupVerdict VerticalPlanner::checkMerged(unsigned producerGroup,
-                                          unsigned consumerGroup) const {
+const KernelWork &VerticalPlanner::getWork(unsigned group) {
+  auto &[version, work] = works[group];
+  if (!work || version != groups.getVersion(group)) {
+    version = groups.getVersion(group);
+    work.emplace();
+    checkMembers(groups.getMembers(group), &*work);
+  }
+  return *work;
+}
+
+/// Whether the union of two groups is legal and pays; `pair` says why.
+bool VerticalPlanner::checkMerged(unsigned producerGroup,
+                                  unsigned consumerGroup, FusePair &pair) {
   ArrayRef<unsigned> first = groups.getMembers(producerGroup),
                      second = groups.getMembers(consumerGroup);
   // Clones of one op count once, so this bound is generous.
   int64_t size = first.size() + second.size();
-  if (size > 4 * legality.getLimits().maxGroupOps)
-    return GroupVerdict::refuse(FusionRule::MaxGroupOps, nullptr, size,
-                                legality.getLimits().maxGroupOps);
+  if (size > 4 * legality.getLimits().maxGroupOps) {
+    pair.verdict = GroupVerdict::refuse(FusionRule::MaxGroupOps, nullptr, size,
+                                        legality.getLimits().maxGroupOps);
+    return false;
+  }
   SmallVector<unsigned> all;
   std::merge(first.begin(), first.end(), second.begin(), second.end(),
              std::back_inserter(all));
-  return checkMembers(all);
+  KernelWork merged;
+  pair.verdict = checkMembers(all, &merged);
+  if (!pair.verdict.isLegal())
+    return false;
+  FusionProfit profit = predictProfit(
+      model, {getWork(producerGroup), getWork(consumerGroup)}, merged);
+  pair.separateUs = profit.beforeUs;
+  pair.fusedUs = profit.afterUs;
+  if (!profit.refusal)
+    return true;
+  pair.verdict = GroupVerdict::refuse(*profit.refusal, graph[pair.producer].op,
+                                      profit.value, profit.limit);
+  return false;
 }
 
 bool VerticalPlanner::tryFuse(Candidate &candidate) {
@@ -156,6 +196,7 @@ bool VerticalPlanner::tryFuse(Candidate &candidate) {
   candidate.tried = true;
   candidate.producerAt = producerAt;
   candidate.consumerAt = consumerAt;
+  candidate.pair.separateUs = candidate.pair.fusedUs = 0;
 
   GroupVerdict &verdict = candidate.pair.verdict;
   if (!producer.isFusable() || !consumer.isFusable())
@@ -164,12 +205,22 @@ bool VerticalPlanner::tryFuse(Candidate &candidate) {
                              producer.isFusable() ? consumer.op : producer.op);
   else if (producer.segment != consumer.segment)
     verdict = GroupVerdict::refuse(FusionRule::Barrier, nullptr);
-  else
-    verdict = checkMerged(producerGroup, consumerGroup);
-  if (!verdict.isLegal())
+  else if (checkMerged(producerGroup, consumerGroup, candidate.pair))
+    candidate.merged = merge(producerGroup, consumerGroup, candidate.pair);
+  return candidate.merged;
+}
+
+bool VerticalPlanner::merge(unsigned producerGroup, unsigned consumerGroup,
+                            FusePair &pair) {
+  if (std::optional<int64_t> peak = memory.merge(
+          groups.getMembers(producerGroup), groups.getMembers(consumerGroup))) {
+    pair.verdict = GroupVerdict::refuse(FusionRule::PeakMemory, nullptr, *peak,
+                                        memory.getLimit());
     return false;
+  }
   if (!groups.tryMerge(producerGroup, consumerGroup)) {
-    verdict = GroupVerdict::refuse(FusionRule::Cycle, nullptr);
+    memory.undo();
+    pair.verdict = GroupVerdict::refuse(FusionRule::Cycle, nullptr);
     return false;
   }
   traits[consumerGroup] |= traits[producerGroup];
@@ -228,6 +279,8 @@ VerticalPlan VerticalPlanner::run() {
     bool together = group == groups.getGroup(pair.consumer);
     if (together)
       pair.verdict = verdicts[group];
+    if (together && !candidate.merged)
+      pair.separateUs = pair.fusedUs = 0;
     // Views are free: the decision about one is none.
     if (graph[pair.producer].family == OpFamily::View ||
         (!together && !candidate.tried))
@@ -240,8 +293,14 @@ VerticalPlan VerticalPlanner::run() {
 }
 
 VerticalPlan fusion::planVertical(const FuseGraph &graph,
-                                  const FusionLegality &legality) {
-  return VerticalPlanner(graph, legality).run();
+                                  const FusionLegality &legality,
+                                  const CostModel &model, int64_t memoryLimit) {
+  if (memoryLimit == 0)
+    memoryLimit = model.getDevice().memoryBytes;
+  VerticalPlan plan =
+      VerticalPlanner(graph, legality, model, memoryLimit).run();
+  recomputeCheap(graph, legality, model, plan);
+  return plan;
 }
 
 VerticalPlan fusion::planSeparate(const FuseGraph &graph,

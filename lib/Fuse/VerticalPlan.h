@@ -8,6 +8,7 @@
 #define FUSION_LIB_FUSE_VERTICALPLAN_H
 
 #include "FuseGraph.h"
+#include "fusion/Analysis/CostModel.h"
 
 namespace llvm {
 class raw_ostream;
@@ -21,6 +22,9 @@ struct FusePair {
   GroupVerdict verdict;
   /// Bytes of memory traffic that fusing the pair saves, or would save.
   int64_t bytes = 0;
+  /// Predicted microseconds of the kernels that the decision was about, apart
+  /// and fused; both 0 where the cost model was not asked.
+  double separateUs = 0, fusedUs = 0;
 };
 
 /// A set of nodes that becomes one group.
@@ -41,8 +45,15 @@ struct VerticalPlan {
 };
 
 /// Decides. A pure function of its arguments: equal graphs give equal plans.
+/// Intermediates should not exceed `memoryLimit` bytes; 0: the device's memory.
 VerticalPlan planVertical(const FuseGraph &graph,
-                          const FusionLegality &legality);
+                          const FusionLegality &legality,
+                          const CostModel &model, int64_t memoryLimit);
+
+/// The last step of planVertical: computes cheap values again in the groups
+/// that read them, where that pays, and says so in `plan.pairs`.
+void recomputeCheap(const FuseGraph &graph, const FusionLegality &legality,
+                    const CostModel &model, VerticalPlan &plan);
 
 /// The plan that fuses nothing: every op in a group of its own.
 VerticalPlan planSeparate(const FuseGraph &graph,

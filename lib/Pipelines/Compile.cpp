@@ -61,6 +61,9 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
     FuseOptions fuse;
     fuse.maxOps = options.maxOps;
     SmallVector<std::string> noFuse;
+    fuse.device = options.device;
+    fuse.costModel = options.costModel;
+    fuse.memoryLimit = std::min<uint64_t>(options.memoryLimit, INT64_MAX);
     if (!options.fuseVertical)
       noFuse.push_back("vertical");
     if (!options.fuseHorizontal)
@@ -95,6 +98,12 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> cpu{*this, "cpu",
                           llvm::cl::desc("processor name, or native"),
                           llvm::cl::init("native")};
+  Option<std::string> device{
+      *this, "device", llvm::cl::desc("device name, or path of a device file"),
+      llvm::cl::init("cpu")};
+  Option<std::string> costModel{*this, "cost-model",
+                                llvm::cl::desc("what predicts times"),
+                                llvm::cl::init("roofline")};
   Option<bool> exactRewritesOnly{
       *this, "exact-rewrites-only",
       llvm::cl::desc("no rewrite that changes values"), llvm::cl::init(false)};
@@ -112,6 +121,8 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     CompileOptions options;
     options.target = target;
     options.cpu = cpu;
+    options.device = device;
+    options.costModel = costModel;
     options.exactRewritesOnly = exactRewritesOnly;
     options.maxOps = maxOps;
     options.fuseVertical = vertical;

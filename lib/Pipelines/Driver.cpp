@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Driver.h"
 
+#include "fusion/Analysis/CostModel.h"
 #include "fusion/Analysis/Explain.h"
 #include "fusion/Codegen/NativeCode.h"
 #include "fusion/IR/Parameters.h"
@@ -40,12 +41,15 @@ private:
     messages << "error: " << message << "\n";
   }
   bool loadPlugins();
+  bool findTarget();
   bool lower(ModuleOp module);
   void emit(ModuleOp module);
 
   const CommandLine &line;
   CompileOptions options;
   CpuTarget cpu;
+  /// "name sha256:..." of the device file, for the provenance.
+  std::string device;
   Compilation result;
   llvm::raw_string_ostream messages;
 };
@@ -67,6 +71,38 @@ bool Driver::loadPlugins() {
   }
   if (llvm::Error error = checkRunBefore(options)) {
     fail(rt::Code::Usage, llvm::toString(std::move(error)));
+    return false;
+  }
+  return true;
+}
+
+/// Resolves the processor, and reads the device's file and the cost model once:
+/// what is wrong with them is told before the model is read.
+bool Driver::findTarget() {
+  llvm::Expected<CpuTarget> resolved = resolveCpu(options.cpu);
+  if (!resolved) {
+    fail(rt::Code::Usage, llvm::toString(resolved.takeError()));
+    return false;
+  }
+  cpu = std::move(*resolved);
+  options.cpu = cpu.name;
+  llvm::Expected<DeviceModel> loaded = DeviceModel::load(options.device);
+  if (!loaded) {
+    std::error_code code;
+    llvm::handleAllErrors(loaded.takeError(),
+                          [&](const llvm::StringError &error) {
+                            code = error.convertToErrorCode();
+                            messages << "error: " << error.getMessage() << "\n";
+                          });
+    result.code = int(code == std::errc::no_such_file_or_directory
+                          ? rt::Code::Usage
+                          : rt::Code::BadProgram);
+    return false;
+  }
+  device = loaded->name + " sha256:" + loaded->hash;
+  if (auto model = createCostModel(options.costModel, std::move(*loaded));
+      !model) {
+    fail(rt::Code::Usage, llvm::toString(model.takeError()));
     return false;
   }
   return true;
@@ -127,7 +163,8 @@ void Driver::emit(ModuleOp module) {
   build.cpuFeatures = cpu.features;
   build.parameterFolder = getParameterFolder(module, options.parameterFolder);
   build.provenance = {{"compiler", "fusion " FUSION_VERSION},
-                      {"flags", line.recorded}};
+                      {"flags", line.recorded},
+                      {"device", device}};
   if (auto rewrites = module->getAttrOfType<ArrayAttr>("fusion.rewrites"))
     for (auto rewrite : rewrites.getAsRange<StringAttr>())
       build.provenance.push_back({"rewrite", rewrite.str()});
@@ -153,13 +190,8 @@ static bool isForeign(StringRef bytes) {
 Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
   if (!loadPlugins())
     return std::move(result);
-  llvm::Expected<CpuTarget> resolved = resolveCpu(options.cpu);
-  if (!resolved) {
-    fail(rt::Code::Usage, llvm::toString(resolved.takeError()));
+  if (!findTarget())
     return std::move(result);
-  }
-  cpu = std::move(*resolved);
-  options.cpu = cpu.name;
 
   if (isForeign(source->getBuffer())) {
     fail(rt::Code::BadProgram, "neither MLIR text nor bytecode, " +

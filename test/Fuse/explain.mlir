@@ -16,6 +16,7 @@
 // CHECK:      fused pairs, traffic saved
 // CHECK-DAG:  1 {{ *}}256 B fuse-epilogue
 // CHECK-DAG:  1 {{ *}}256 B fuse-row-reduce
+// CHECK-DAG:  predicted us: 4.{{[0-9]}} apart, 2.{{[0-9]}} fused
 // CHECK:      pairs not fused, traffic at stake, and why
 // CHECK-NEXT: 1 {{ *}}256 B reduce-in-epilogue
 // CHECK:      e.g. fusion.relu -> fusion.softmax

@@ -24,17 +24,37 @@ func.func @scatter_then_reverse(%x: tensor<4x8xf32>, %i: tensor<4x1xi64>) -> ten
   return %3 : tensor<4x8xf32>
 }
 
-// A shifted copy of the base into itself: b = x + 1 is whole before it is read
+// A shifted copy of the base into itself: b = exp(x) is whole before it is read
 // at two positions.
 // CHECK-LABEL: func.func @shifted_update
 // CHECK:      %[[B:.*]] = fusion.group loop
-// CHECK:        fusion.add
+// CHECK:        fusion.exp
 // CHECK-NEXT:   fusion.yield
-// CHECK:      fusion.group loop ({{.*}} = %[[B]] : tensor<4x1x1xi32>) -> tensor<4x1x1xi32>
+// CHECK:      fusion.group loop ({{.*}} = %[[B]] : tensor<4x1x1xf32>) -> tensor<4x1x1xf32>
 // CHECK:        fusion.slice
 // CHECK:        fusion.update_slice
 // CHECK-NEXT:   fusion.yield
-func.func @shifted_update(%x: tensor<4x1x1xi32>) -> tensor<1x4x1xi32> {
+func.func @shifted_update(%x: tensor<4x1x1xf32>) -> tensor<1x4x1xf32> {
+  %i = fusion.constant dense<1> : tensor<i64>
+  %z = fusion.constant dense<0> : tensor<i64>
+  %b = fusion.exp %x : tensor<4x1x1xf32>
+  %s = fusion.slice %b starts = [0, 0, 0] limits = [3, 1, 1] strides = [1, 1, 1] : tensor<4x1x1xf32>
+  %y = fusion.update_slice %b, %s at (%i, %z, %z) : tensor<4x1x1xf32>, tensor<3x1x1xf32>, tensor<i64>, tensor<i64>, tensor<i64>
+  %r = fusion.reshape %y : tensor<4x1x1xf32> to tensor<1x4x1xf32>
+  return %r : tensor<1x4x1xf32>
+}
+
+// A cheap base is computed again at each position instead, in one group. The
+// memory plan may not give it the bytes of its input: x is read shifted.
+// CHECK-LABEL: func.func @cheap_shifted_update
+// CHECK:      fusion.group loop
+// CHECK:        fusion.add
+// CHECK:        fusion.slice
+// CHECK:        fusion.update_slice
+// CHECK-NEXT:   fusion.yield
+// CHECK-NOT:  fusion.group
+// CHECK:      return
+func.func @cheap_shifted_update(%x: tensor<4x1x1xi32>) -> tensor<1x4x1xi32> {
   %one = fusion.constant dense<1> : tensor<4x1x1xi32>
   %i = fusion.constant dense<1> : tensor<i64>
   %z = fusion.constant dense<0> : tensor<i64>

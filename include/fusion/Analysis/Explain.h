@@ -46,6 +46,9 @@ struct DecisionCount {
   int64_t count = 0;
   /// Sum of the `bytes` that the remarks name.
   int64_t bytes = 0;
+  /// Sums of the microseconds that they name: predicted for the kernels apart,
+  /// and fused. Both 0 where the cost model was not asked.
+  double separateUs = 0, fusedUs = 0;
   /// Producer, consumer and place of the first one.
   std::string example;
 };
@@ -53,8 +56,9 @@ struct DecisionCount {
 /// Counts of decisions as they were made. Thread safe.
 class DecisionLog {
 public:
-  void add(llvm::StringRef rule, bool accepted, llvm::StringRef reason,
-           int64_t bytes, std::string example);
+  /// Counts `decision` with those of its rule and outcome; its example is kept
+  /// if it is the first.
+  void add(DecisionCount decision);
   /// In the order of each rule's first remark.
   llvm::SmallVector<DecisionCount> getCounts() const;
 

@@ -1,10 +1,10 @@
 //===- FusionLegality.h - What may become one group -------------*- C++ -*-===//
 //
 // One question: would these ops, together, be a group that an emitter of code
-// generation handles, that computes nothing twice and stays within the limits
-// of granularity? The answer depends on the ops and on which of their values
-// are read outside, not on how the set came about, so the same check serves the
-// decision, the verification of finished groups and code generation.
+// generation handles, that computes nothing dear twice and stays within the
+// limits of granularity? The answer depends on the ops and on which of their
+// values are read outside, not on how the set came about, so the same check
+// serves the decision, the verification of finished groups and code generation.
 //
 // Cycles through ops outside the set are the caller's matter.
 //
@@ -38,6 +38,11 @@ OpFamily getOpFamily(mlir::Operation *op);
 /// it does no arithmetic, and reads no more bytes than it gives.
 bool isCheapToClone(mlir::Operation *op);
 
+/// Whether computing an element of the op's result again may cost less than
+/// writing and reading it: elementwise, a few flops. Whether it does is the
+/// cost model's question.
+bool isCheapToRecompute(mlir::Operation *op);
+
 /// How much the op counts against `max-ops`: 1 for named and arithmetic ops, 0
 /// for those that only move or convert elements.
 int64_t getOpWeight(mlir::Operation *op);
@@ -55,7 +60,17 @@ struct GroupLimits {
   int64_t maxOps = 8;       ///< consecutive ops on the longest path
   int64_t maxInputs = 64;   ///< inputs and outputs
   int64_t maxGroupOps = 64; ///< ops in all
+  int64_t maxLoads = 64;    ///< different reads of inputs for one element
+  /// Scalar ops that the kernel is compiled from: an op counts once for each
+  /// index map under which it is read.
+  int64_t compileBudget = 256;
+  int64_t argumentBytes = 4096; ///< of the kernel's arguments
 };
+
+/// Bytes of the arguments of a kernel: a pointer for each tensor, and two more.
+inline int64_t getArgumentBytes(int64_t numTensors) {
+  return 8 * numTensors + 16;
+}
 
 /// The answer: a kind, or the rule that refuses.
 struct GroupVerdict {
@@ -65,14 +80,16 @@ struct GroupVerdict {
   int64_t value = 0, limit = 0;
   /// The op of the set that the rule refuses, if one stands out.
   mlir::Operation *at = nullptr;
+  /// What an accepted set counts against the compile budget.
+  int64_t emittedOps = 0;
 
   bool isLegal() const { return getFusionRuleInfo(rule).accepts; }
   static GroupVerdict refuse(FusionRule rule, mlir::Operation *at,
                              int64_t value = 0, int64_t limit = 0) {
-    return {rule, GroupKind::Fallback, value, limit, at};
+    return {rule, GroupKind::Fallback, value, limit, at, 0};
   }
   static GroupVerdict accept(FusionRule rule, GroupKind kind) {
-    return {rule, kind, 0, 0, nullptr};
+    return {rule, kind, 0, 0, nullptr, 0};
   }
 };
 

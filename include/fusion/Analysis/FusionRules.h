@@ -21,10 +21,23 @@ enum class FusionRule : unsigned {
   FuseLoop,
   FuseScatterUpdates,
   CloneCheap,
+  RecomputeCheap,
   // A limit of granularity was reached.
   MaxOps,
   MaxInputs,
   MaxGroupOps,
+  MaxLoads,
+  CompileBudget,
+  // A limit of the device was reached: refused, or the group is split.
+  RegistersThread,
+  RegistersUnit,
+  Spills,
+  SharedMemory,
+  Arguments,
+  PeakMemory,
+  // It would be legal, and not pay.
+  NoGain,
+  ComputeDensity,
   // Order of the program.
   Barrier,
   Cycle,

@@ -15,6 +15,13 @@ namespace fusion {
 #define GEN_PASS_DECL
 #include "fusion/Fuse/Passes.h.inc"
 
+class KernelProbe;
+
+/// fusion-split-groups with real numbers: `probe` (which may be null, and must
+/// outlive the pass) overrules the estimates.
+std::unique_ptr<mlir::Pass> createSplitGroups(SplitGroupsOptions options,
+                                              KernelProbe *probe);
+
 /// Options of the phase, as of its flag `--fusion-fuse`.
 struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
   Option<int64_t> maxOps{
@@ -28,6 +35,17 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
   Option<int64_t> maxMembers{*this, "max-members",
                              llvm::cl::desc("Groups of one launch"),
                              llvm::cl::init(64)};
+  Option<std::string> device{
+      *this, "device",
+      llvm::cl::desc("Name of a shipped device, or path of a device file"),
+      llvm::cl::init("cpu")};
+  Option<std::string> costModel{*this, "cost-model",
+                                llvm::cl::desc("What predicts times"),
+                                llvm::cl::init("roofline")};
+  Option<int64_t> memoryLimit{
+      *this, "memory-limit",
+      llvm::cl::desc("Bytes of intermediates, 0: the device's memory"),
+      llvm::cl::init(0)};
   ListOption<std::string> noFuse{
       *this, "no-fuse",
       llvm::cl::desc(

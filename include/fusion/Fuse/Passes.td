@@ -42,9 +42,11 @@ def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
     an emitter handles (FusionLegality.h), within the limits. Preference: epilogues
     of contractions and pools, ops around reductions and scatters, loops; of two
     producers the later one. A value with readers elsewhere becomes one more output
-    of the group where its shape allows; nothing that does arithmetic is computed
-    twice; broadcasts, iotas and widening casts are repeated in each group that
-    reads them. Near-linear; a function of the graph alone.
+    of the group where its shape allows. Broadcasts, iotas and widening casts are
+    repeated in each group that reads them; cheap arithmetic is, and is computed
+    for other positions, where the cost model predicts a gain; what is dear is
+    computed once. A merge that would raise the peak of memory above the limit is
+    refused. Near-linear; a function of the graph and the device alone.
 
     Requires: one block; named ops without an emitter are decomposed.
     Ensures: constants, parameters, reshapes, groups and ops with effects are all
@@ -52,8 +54,9 @@ def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
     them. Idempotent.
     Leaves alone: existing groups; ops with effects, which nothing is fused across.
     Reports: each pair of a producer and its consumer under the id of the rule that
-    decided (FusionRules.h), with the bytes of traffic at stake, and the value
-    against its limit.
+    decided (FusionRules.h), with the bytes of traffic at stake, the value against
+    its limit, and, where the cost model was asked, predicted microseconds apart
+    and fused.
 
     Before:
     ```mlir
@@ -79,6 +82,11 @@ def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
     Option<"maxOps", "max-ops", "int64_t", "8", "named and arithmetic ops on the longest path of a group">,
     Option<"maxInputs", "max-inputs", "int64_t", "64", "inputs and outputs of a group, together">,
     Option<"maxGroupOps", "max-group-ops", "int64_t", "64", "ops of a group">,
+    Option<"maxLoads", "max-loads", "int64_t", "64", "different reads of inputs for one element">,
+    Option<"compileBudget", "compile-budget", "int64_t", "256", "scalar ops that a kernel is compiled from">,
+    Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes of intermediates, 0: the device's memory">,
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">,
     Option<"separate", "separate", "bool", "false", "put each op into a group of its own">
   ];
   let dependentDialects = ["::fusion::FusionDialect"];
@@ -139,6 +147,42 @@ def FuseHorizontal : Pass<"fusion-fuse-horizontal", "::mlir::func::FuncOp"> {
     Option<"maxMembers", "max-members", "int64_t", "64", "groups of one launch">,
     Option<"maxOperands", "max-operands", "int64_t", "512", "tensors that one launch reads and writes">,
     Option<"maxExtraBytes", "max-extra-bytes", "int64_t", "16777216", "bytes that may live longer for one launch">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
+def SplitGroups : Pass<"fusion-split-groups", "::mlir::func::FuncOp"> {
+  let summary = "cuts groups that need more than the device has";
+  let description = [{
+    The kernel of a group must fit the device: 32-bit registers of a thread and
+    of a unit (a multiprocessor or core) with the wanted resident blocks, shared
+    memory, bytes of arguments; with a kernel probe also: no spills. One that
+    does not is cut where the fewest values cross, if both sides are groups that
+    an emitter handles and fit; else near its middle, and again. Broadcasts, iotas
+    and widening casts are repeated in each part that reads them. Near-linear.
+
+    Requires: one block. Ensures: groups within the limits, but for those that
+    can't be cut. Idempotent.
+    Leaves alone: horizontal groups, groups that have a kernel.
+    Reports: each cut under the id of the limit (FusionRules.h): value, limit,
+    values live across it, registers of both parts, predicted microseconds; a
+    failure for a part that exceeds a limit and has no cut.
+
+    Before, on a device with 32 registers a thread:
+    ```mlir
+    %0 = fusion.group loop (%a = %x : tensor<4xf32>, %b = %y : tensor<4xf32>) -> tensor<4xf32> {
+      %1 = fusion.exp %a : tensor<4xf32>
+      %2 = fusion.neg %1 : tensor<4xf32>
+      %3 = fusion.sub %2, %b : tensor<4xf32>
+      %4 = fusion.mul %3, %b : tensor<4xf32>
+      fusion.yield %4 : tensor<4xf32>
+    }
+    ```
+    After: two groups, the first of which yields `%2`.
+  }];
+  let options = [
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
   ];
   let dependentDialects = ["::fusion::FusionDialect"];
 }

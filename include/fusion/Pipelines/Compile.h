@@ -31,6 +31,8 @@ struct CompileOptions {
   std::string target = "cpu";
   std::string cpu =
       "native"; ///< resolved to a name before anything depends on it
+  std::string device = "cpu";         ///< a name, or the path of a device file
+  std::string costModel = "roofline"; ///< or one of a plugin
   bool exactRewritesOnly = false;
   std::string
       parameterFolder; ///< of the parameters' files; empty: the module's own

@@ -2,6 +2,9 @@
 
 chain: N adds in a row. sum: of N inputs, one after the other; treesum: as a tree.
 ladder: N steps of c = a + b, d = a * b, which inlining doubles at each step.
+rails: N steps of two chains that read each other.
+bulge: N values live at once, which their sum then scales one by one; waist: two
+of those with one value between them, and half of the values are inputs read by both.
 wide: N pairs of readers of one value. mm: N residual blocks of a matmul.
 reshape: N blocks with views between the ops. clones: a broadcast with N readers.
 """
@@ -41,6 +44,42 @@ elif kind=="ladder":
         L.append(f"  %d{i} = fusion.mul {l[-1]}, {l[-2]} : {T}")
         l+= [f"%c{i}",f"%d{i}"]
     L.append(f"  return {l[-2]}, {l[-1]} : {T}, {T}\n}}")
+elif kind=="rails":
+    # min and max keep the values among those given.
+    L.append(f"func.func @main(%a: {T}, %b: {T}) -> ({T}, {T}) {{")
+    a, b = "%a", "%b"
+    for i in range(n):
+        L.append(f"  %c{i} = fusion.{'max' if i % 3 else 'sub'} {a}, {b} : {T}")
+        L.append(f"  %d{i} = fusion.{'min' if i % 2 else 'max'} {b}, {a} : {T}")
+        a, b = f"%c{i}", f"%d{i}"
+    L.append(f"  return {a}, {b} : {T}, {T}\n}}")
+elif kind in ("bulge", "waist"):
+    F = "tensor<1048576xf32>"
+    held = n // 2 if kind == "waist" else 0
+    made = n - held
+    inputs = ["%x"] + [f"%y{i}" for i in range(held)]
+    L.append(f"func.func @main({', '.join(f'{i}: {F}' for i in inputs)}) -> {F} {{")
+    count = 0
+    def op(name, *operands):
+        global count
+        count += 1
+        L.append(f"  %v{count} = fusion.{name} {', '.join(operands)} : {F}")
+        return f"%v{count}"
+    # The inputs are read here, and once more at the end.
+    x = "%x"
+    for i in range(held):
+        x = op("add", x, f"%y{i}")
+    values = [op("neg", x)]
+    while len(values) < made:
+        values.append(op("max", values[-1], x))
+    total = op("add", values[0], values[1])
+    for value in values[2:]:
+        total = op("add", total, value)
+    for value in values:
+        total = op("sub", total, value)
+    for i in range(held):
+        total = op("max", total, f"%y{i}")
+    L.append(f"  return {total} : {F}\n}}")
 elif kind=="wide":
     rets=", ".join([T]*n)
     L.append(f"func.func @main(%x: {T}) -> ({rets}) {{")

@@ -5,6 +5,7 @@ what and where, the old output intact, and nothing left behind.
 The tools are taken from $FUSION_BIN (default build/dev/bin).
 """
 
+import hashlib
 import os
 import pathlib
 import resource
@@ -76,6 +77,10 @@ with tempfile.TemporaryDirectory() as name:
     (folder / "collective.mlir").write_text(COLLECTIVE)
     (folder / "nomain.mlir").write_text(GOOD.replace("@main", "@other"))
     (folder / "foreign.mlir").write_text('func.func @main() { "other.op"() : () -> ()\n return }')
+    device = (BIN.parent / "share/fusion/devices/h200.json").read_text()
+    (folder / "unknown.json").write_text(device.replace('"units": 132', '"cores": 132'))
+    (folder / "cut.json").write_text(device[:100])
+    (folder / "good.json").write_text(device)
     out = ["-o", "out.fsn"]
 
     expectRefusal("missing file", ["gone.mlir", *out], 2, ["gone.mlir"], folder)
@@ -85,6 +90,11 @@ with tempfile.TemporaryDirectory() as name:
     expectRefusal("unknown option", ["good.mlir", "--frobnicate", *out], 2, ["--frobnicate"], folder)
     expectRefusal("bad target", ["good.mlir", "--target=tpu", *out], 2, ["tpu", "cpu"], folder)
     expectRefusal("bad processor", ["good.mlir", "--cpu=z80", *out], 2, ["z80"], folder)
+    expectRefusal("unknown device", ["good.mlir", "--device=h9000", *out], 2, ["h9000", "a100-80gb, cpu, h200"], folder)
+    expectRefusal("missing device file", ["good.mlir", "--device=./no.json", *out], 2, ["./no.json"], folder)
+    expectRefusal("broken device file", ["good.mlir", "--device=cut.json", *out], 3, ["cut.json:", "not JSON"], folder)
+    expectRefusal("unknown key", ["good.mlir", "--device=unknown.json", *out], 3, ["unknown.json:5: unknown key 'cores'"], folder)
+    expectRefusal("unknown cost model", ["good.mlir", "--cost-model=oracle", *out], 2, ["oracle", "roofline"], folder)
     expectRefusal("bad phase", ["good.mlir", "--stop-after=lunch", *out], 2, ["lunch", "simplify"], folder)
     expectRefusal("bad size", ["good.mlir", "--memory-limit=lots", *out], 2, ["lots"], folder)
     expectRefusal("bad count", ["good.mlir", "--max-ops=0", *out], 2, ["--max-ops"], folder)
@@ -109,6 +119,10 @@ with tempfile.TemporaryDirectory() as name:
 
     done = run(["good.mlir", *out], folder)
     check("a good model compiles", done.returncode == 0 and (folder / "out.fsn").stat().st_size > 64, done.stderr[:300])
+    done = run(["good.mlir", "--device=good.json", *out], folder)
+    check("a device file", done.returncode == 0, done.stderr[:300])
+    done = subprocess.run([BIN / "fusion-run", "out.fsn", "--inspect"], cwd=folder, capture_output=True, text=True, timeout=120)
+    check("the module says which device", f"h200 sha256:{hashlib.sha256(device.encode()).hexdigest()}" in done.stdout, done.stdout[:500])
     done = run(["good.mlir", "--memory-limit=1", "--no-fuse=vertical", *out], folder)
     check("memory limit", done.returncode == 6 and "limit is 1" in done.stderr, f"{done.returncode} {done.stderr[:300]}")
     for phase in ("simplify", "fuse", "codegen", "schedule"):

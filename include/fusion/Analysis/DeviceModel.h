@@ -1,0 +1,101 @@
+//===- DeviceModel.h - What a device can do ---------------------*- C++ -*-===//
+//
+// The figures of one device, from a JSON file of `share/fusion/devices` or of
+// the user's. Every decision that depends on hardware asks this struct, so it
+// is the same on every machine that compiles for that device. Nothing here is
+// measured, and nothing asks the machine that compiles.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_ANALYSIS_DEVICEMODEL_H
+#define FUSION_ANALYSIS_DEVICEMODEL_H
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
+
+namespace fusion {
+
+/// Rates that differ: elementwise arithmetic (f16 and bf16 are computed in f32,
+/// integers count as f32), and products of matrices by the operands' type.
+enum class Arithmetic : unsigned {
+  VectorF64,
+  VectorF32,
+  MatrixF64,
+  MatrixF32,
+  MatrixTf32,
+  MatrixF16,
+  MatrixBf16,
+  MatrixI8,
+};
+inline constexpr unsigned kNumArithmetic = 8;
+
+/// A way from one device to another.
+struct DeviceLink {
+  std::string name;
+  double bandwidth =
+      0; ///< bytes a second, one direction, all lanes of a device
+  double latencyUs = 0; ///< microseconds
+};
+
+/// The keys of the JSON file, in its order. All are required, unknown ones are
+/// refused. "Unit" is a streaming multiprocessor or a core.
+struct DeviceModel {
+  std::string name;
+  bool isGpu = false;             ///< `kind`: "gpu" or "cpu"
+  std::string source;             ///< where the figures come from
+  int64_t units = 0;              ///< multiprocessors or cores
+  int64_t saturatingUnits = 0;    ///< units that use the whole bandwidth
+  int64_t threadsPerBlock = 0;    ///< that emitters launch
+  int64_t residentBlocks = 0;     ///< a unit, that emitters want
+  int64_t blockElements = 0;      ///< elements that occupy one block
+  int64_t vectorBytes = 0;        ///< widest access of a thread
+  int64_t registersPerUnit = 0;   ///< 32-bit
+  int64_t registersPerThread = 0; ///< 32-bit, at most
+  int64_t registerOverhead = 0;   ///< 32-bit a thread: addresses, counters
+  int64_t sharedBytesPerUnit = 0;
+  int64_t sharedBytesPerBlock = 0;
+  int64_t parameterBytes = 0; ///< of a kernel's arguments
+  int64_t cacheBytes = 0;     ///< last level, shared by the units
+  double cacheBandwidth = 0;  ///< bytes a second
+  int64_t memoryBytes = 0;
+  double memoryBandwidth = 0; ///< bytes a second
+  double launchGapUs = 0;     ///< between two dependent launches, microseconds
+  /// Operations a second of all units; an Arithmetic is the index.
+  std::array<double, kNumArithmetic> flops = {};
+  llvm::SmallVector<DeviceLink, 2> links;
+  /// SHA-256 of the file's bytes, in hexadecimal.
+  std::string hash;
+
+  double getFlops(Arithmetic arithmetic) const {
+    return flops[static_cast<unsigned>(arithmetic)];
+  }
+
+  /// The file's form; parses to the same figures.
+  void print(llvm::raw_ostream &os) const;
+
+  /// Reads the text of a file. Errors say `path:line`, the key and what it
+  /// must be; their code is `invalid_argument`.
+  static llvm::Expected<DeviceModel> parse(llvm::StringRef text,
+                                           llvm::StringRef path);
+
+  /// Reads the file of a shipped device by its name, or any file by a path (a
+  /// `/`, or `.json` at the end). Besides parse's errors: code
+  /// `no_such_file_or_directory` if there is none, with the names there are.
+  static llvm::Expected<DeviceModel> load(llvm::StringRef nameOrPath);
+};
+
+/// The folder of the shipped devices: `../share/fusion/devices` of the tool, or
+/// of the library that holds this code. Empty if there is none.
+std::string findDeviceFolder();
+
+} // namespace fusion
+
+#endif // FUSION_ANALYSIS_DEVICEMODEL_H

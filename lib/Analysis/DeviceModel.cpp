@@ -1,0 +1,476 @@
+//===- DeviceModel.cpp - Device files -------------------------------------===//
+//
+// One table of keys serves reading, checking and printing. The JSON parser
+// forgets lines and takes the last of two equal keys, so a scan of the text
+// that it accepted finds both.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Analysis/DeviceModel.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SHA256.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <dlfcn.h>
+
+using namespace llvm;
+using namespace fusion;
+
+//===----------------------------------------------------------------------===//
+// The keys
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct IntegerKey {
+  StringLiteral name;
+  int64_t DeviceModel::*field;
+  int64_t least;
+};
+
+struct RealKey {
+  StringLiteral name;
+  double DeviceModel::*field;
+  bool mayBeZero;
+};
+
+struct RateKey {
+  StringLiteral table, name;
+  Arithmetic arithmetic;
+};
+
+} // namespace
+
+static constexpr IntegerKey kIntegers[] = {
+    {"units", &DeviceModel::units, 1},
+    {"saturating_units", &DeviceModel::saturatingUnits, 1},
+    {"threads_per_block", &DeviceModel::threadsPerBlock, 1},
+    {"resident_blocks", &DeviceModel::residentBlocks, 1},
+    {"block_elements", &DeviceModel::blockElements, 1},
+    {"vector_bytes", &DeviceModel::vectorBytes, 1},
+    {"registers_per_unit", &DeviceModel::registersPerUnit, 1},
+    {"registers_per_thread", &DeviceModel::registersPerThread, 1},
+    {"register_overhead", &DeviceModel::registerOverhead, 0},
+    {"shared_bytes_per_unit", &DeviceModel::sharedBytesPerUnit, 0},
+    {"shared_bytes_per_block", &DeviceModel::sharedBytesPerBlock, 0},
+    {"parameter_bytes", &DeviceModel::parameterBytes, 1},
+    {"cache_bytes", &DeviceModel::cacheBytes, 0},
+    {"memory_bytes", &DeviceModel::memoryBytes, 1},
+};
+
+static constexpr RealKey kReals[] = {
+    {"cache_bandwidth", &DeviceModel::cacheBandwidth, false},
+    {"memory_bandwidth", &DeviceModel::memoryBandwidth, false},
+    {"launch_gap_us", &DeviceModel::launchGapUs, true},
+};
+
+static constexpr StringLiteral kVector = "vector_flops";
+static constexpr StringLiteral kMatrix = "matrix_flops";
+static constexpr RateKey kRates[] = {
+    {kVector, "f64", Arithmetic::VectorF64},
+    {kVector, "f32", Arithmetic::VectorF32},
+    {kMatrix, "f64", Arithmetic::MatrixF64},
+    {kMatrix, "f32", Arithmetic::MatrixF32},
+    {kMatrix, "tf32", Arithmetic::MatrixTf32},
+    {kMatrix, "f16", Arithmetic::MatrixF16},
+    {kMatrix, "bf16", Arithmetic::MatrixBf16},
+    {kMatrix, "i8", Arithmetic::MatrixI8},
+};
+static_assert(std::size(kRates) == kNumArithmetic);
+
+//===----------------------------------------------------------------------===//
+// Lines
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Where the keys of an accepted JSON text stand. Keys are dotted paths, list
+/// elements count as keys: `links.0.name`.
+class KeyLines {
+public:
+  explicit KeyLines(StringRef text);
+
+  unsigned getLine(StringRef path) const {
+    auto it = lines.find(path);
+    return it == lines.end() ? 1 : it->second;
+  }
+  StringMap<unsigned> lines;
+  /// The first key that stands twice, if any.
+  std::string repeated;
+
+private:
+  struct Level {
+    std::string prefix;
+    bool isObject;
+    bool expectsKey;
+    unsigned element = 0;
+  };
+};
+
+} // namespace
+
+KeyLines::KeyLines(StringRef text) {
+  SmallVector<Level> levels;
+  std::string current;
+  unsigned line = 1;
+  auto join = [](StringRef prefix, const Twine &key) {
+    return prefix.empty() ? key.str() : (prefix + "." + key).str();
+  };
+  auto open = [&](bool isObject) {
+    levels.push_back({current, isObject, isObject});
+    if (!isObject)
+      lines.try_emplace(current = join(levels.back().prefix, "0"), line);
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '\n') {
+      ++line;
+    } else if (c == '"') {
+      size_t begin = ++i;
+      while (i < text.size() && text[i] != '"')
+        i += text[i] == '\\' ? 2 : 1;
+      if (!levels.empty() && levels.back().isObject &&
+          levels.back().expectsKey) {
+        levels.back().expectsKey = false;
+        current = join(levels.back().prefix, text.slice(begin, i));
+        if (!lines.try_emplace(current, line).second && repeated.empty()) {
+          repeated = current;
+          lines[current] = line;
+        }
+      }
+    } else if (c == '{' || c == '[') {
+      open(c == '{');
+    } else if (c == '}' || c == ']') {
+      if (!levels.empty())
+        current = levels.pop_back_val().prefix;
+    } else if (c == ',' && !levels.empty()) {
+      Level &level = levels.back();
+      level.expectsKey = level.isObject;
+      if (!level.isObject)
+        lines.try_emplace(current = join(level.prefix, Twine(++level.element)),
+                          line);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class DeviceReader {
+public:
+  DeviceReader(StringRef text, StringRef path) : path(path), lines(text) {}
+
+  Error read(const json::Value &root, DeviceModel &device);
+
+private:
+  Error fail(StringRef key, const Twine &message) const {
+    return createStringError(std::make_error_code(std::errc::invalid_argument),
+                             path + ":" + Twine(lines.getLine(key)) + ": " +
+                                 message);
+  }
+  Error checkKeys(const json::Object &object, StringRef prefix,
+                  ArrayRef<StringRef> keys) const;
+  Expected<double> getNumber(const json::Object &object, StringRef prefix,
+                             StringRef key, bool mayBeZero) const;
+  Expected<std::string> getText(const json::Object &object, StringRef prefix,
+                                StringRef key) const;
+  Error readRates(const json::Object &root, DeviceModel &device) const;
+  Error readLinks(const json::Object &root, DeviceModel &device) const;
+
+  StringRef path;
+  KeyLines lines;
+};
+
+} // namespace
+
+/// The dotted path of a key.
+static std::string getPath(StringRef prefix, StringRef key) {
+  return prefix.empty() ? key.str() : (prefix + "." + key).str();
+}
+
+Error DeviceReader::checkKeys(const json::Object &object, StringRef prefix,
+                              ArrayRef<StringRef> keys) const {
+  // The first in the text: the order of `object` is not one.
+  std::string unknown;
+  for (auto &entry : object) {
+    std::string key = getPath(prefix, StringRef(entry.first));
+    if (!is_contained(keys, StringRef(entry.first)) &&
+        (unknown.empty() || std::pair(lines.getLine(key), key) <
+                                std::pair(lines.getLine(unknown), unknown)))
+      unknown = key;
+  }
+  if (!unknown.empty())
+    return fail(unknown,
+                "unknown key '" + unknown +
+                    "', device file, the keys are: " + join(keys, ", "));
+  for (StringRef key : keys)
+    if (!object.get(key))
+      return fail(prefix, "missing key '" + getPath(prefix, key) +
+                              "', device file, add it; a shipped device file "
+                              "shows all keys");
+  return Error::success();
+}
+
+Expected<double> DeviceReader::getNumber(const json::Object &object,
+                                         StringRef prefix, StringRef key,
+                                         bool mayBeZero) const {
+  std::optional<double> number = object.getNumber(key);
+  if (!number || !(*number >= 0) || (!mayBeZero && *number == 0))
+    return fail(getPath(prefix, key),
+                "bad value of '" + getPath(prefix, key) +
+                    "', device file, give a number " +
+                    (mayBeZero ? "of at least 0" : "above 0"));
+  return *number;
+}
+
+Expected<std::string> DeviceReader::getText(const json::Object &object,
+                                            StringRef prefix,
+                                            StringRef key) const {
+  std::optional<StringRef> text = object.getString(key);
+  if (!text || text->empty())
+    return fail(getPath(prefix, key), "bad value of '" + getPath(prefix, key) +
+                                          "', device file, give a text");
+  return text->str();
+}
+
+Error DeviceReader::readRates(const json::Object &root,
+                              DeviceModel &device) const {
+  for (StringRef table : {kVector, kMatrix}) {
+    const json::Object *object = root.getObject(table);
+    if (!object)
+      return fail(table, "bad value of '" + table +
+                             "', device file, give an object of rates by type");
+    SmallVector<StringRef> keys;
+    for (const RateKey &rate : kRates)
+      if (rate.table == table)
+        keys.push_back(rate.name);
+    if (Error error = checkKeys(*object, table, keys))
+      return error;
+    for (const RateKey &rate : kRates) {
+      if (rate.table != table)
+        continue;
+      Expected<double> number = getNumber(*object, table, rate.name, false);
+      if (!number)
+        return number.takeError();
+      device.flops[static_cast<unsigned>(rate.arithmetic)] = *number;
+    }
+  }
+  return Error::success();
+}
+
+Error DeviceReader::readLinks(const json::Object &root,
+                              DeviceModel &device) const {
+  const json::Array *array = root.getArray("links");
+  if (!array)
+    return fail("links", "bad value of 'links', device file, give a list");
+  for (auto [i, element] : enumerate(*array)) {
+    std::string prefix = "links." + std::to_string(i);
+    const json::Object *object = element.getAsObject();
+    if (!object)
+      return fail(prefix,
+                  "bad value of '" + prefix + "', device file, give an object");
+    if (Error error =
+            checkKeys(*object, prefix, {"name", "bandwidth", "latency_us"}))
+      return error;
+    DeviceLink link;
+    Expected<std::string> name = getText(*object, prefix, "name");
+    if (!name)
+      return name.takeError();
+    link.name = *name;
+    Expected<double> bandwidth = getNumber(*object, prefix, "bandwidth", false);
+    if (!bandwidth)
+      return bandwidth.takeError();
+    link.bandwidth = *bandwidth;
+    Expected<double> latency = getNumber(*object, prefix, "latency_us", true);
+    if (!latency)
+      return latency.takeError();
+    link.latencyUs = *latency;
+    device.links.push_back(std::move(link));
+  }
+  return Error::success();
+}
+
+Error DeviceReader::read(const json::Value &value, DeviceModel &device) {
+  const json::Object *root = value.getAsObject();
+  if (!root)
+    return fail("", "not an object, device file, begin with '{'");
+  if (!lines.repeated.empty())
+    return fail(lines.repeated, "key '" + lines.repeated +
+                                    "' stands twice, device file, keep one");
+  SmallVector<StringRef> keys{"name", "kind", "source"};
+  for (const IntegerKey &key : kIntegers)
+    keys.push_back(key.name);
+  for (const RealKey &key : kReals)
+    keys.push_back(key.name);
+  llvm::append_range(keys, ArrayRef<StringRef>{kVector, kMatrix, "links"});
+  if (Error error = checkKeys(*root, "", keys))
+    return error;
+  for (auto [key, field] : {std::pair("name", &DeviceModel::name),
+                            std::pair("source", &DeviceModel::source)}) {
+    Expected<std::string> text = getText(*root, "", key);
+    if (!text)
+      return text.takeError();
+    device.*field = *text;
+  }
+  StringRef kind = root->getString("kind").value_or("");
+  if (kind != "gpu" && kind != "cpu")
+    return fail("kind",
+                "bad value of 'kind', device file, the kinds are: gpu, cpu");
+  device.isGpu = kind == "gpu";
+  for (const IntegerKey &key : kIntegers) {
+    // Exact in a double, and any product of two that is formed fits 64 bits
+    // or is formed in doubles.
+    constexpr int64_t most = int64_t(1) << 53;
+    std::optional<double> number = root->getNumber(key.name);
+    if (!number || !(*number >= key.least) || *number > most ||
+        *number != static_cast<int64_t>(*number))
+      return fail(key.name, "bad value of '" + key.name +
+                                "', device file, give a whole number of at "
+                                "least " +
+                                Twine(key.least));
+    device.*key.field = static_cast<int64_t>(*number);
+  }
+  for (const RealKey &key : kReals) {
+    Expected<double> number = getNumber(*root, "", key.name, key.mayBeZero);
+    if (!number)
+      return number.takeError();
+    device.*key.field = *number;
+  }
+  if (Error error = readRates(*root, device))
+    return error;
+  return readLinks(*root, device);
+}
+
+Expected<DeviceModel> DeviceModel::parse(StringRef text, StringRef path) {
+  Expected<json::Value> root = json::parse(text);
+  if (!root) {
+    // "[line:column, byte=n]: what"
+    std::string message = toString(root.takeError());
+    StringRef rest(message);
+    StringRef line = "1";
+    if (rest.consume_front("[")) {
+      line = rest.take_until([](char c) { return c == ':'; });
+      rest = rest.split("]: ").second;
+    }
+    return createStringError(std::make_error_code(std::errc::invalid_argument),
+                             path + ":" + line + ": not JSON: " + rest +
+                                 ", device file, correct it");
+  }
+  DeviceModel device;
+  if (Error error = DeviceReader(text, path).read(*root, device))
+    return std::move(error);
+  SHA256 hash;
+  hash.update(text);
+  device.hash = toHex(hash.final(), /*LowerCase=*/true);
+  return device;
+}
+
+//===----------------------------------------------------------------------===//
+// Finding
+//===----------------------------------------------------------------------===//
+
+std::string fusion::findDeviceFolder() {
+  SmallVector<std::string, 2> places;
+  // The library or tool that holds this code, then the program that runs.
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void *>(&fusion::findDeviceFolder), &info) &&
+      info.dli_fname)
+    places.push_back(info.dli_fname);
+  places.push_back(sys::fs::getMainExecutable(
+      nullptr, reinterpret_cast<void *>(&fusion::findDeviceFolder)));
+  for (StringRef place : places) {
+    SmallString<256> folder;
+    if (place.empty() || sys::fs::real_path(place, folder))
+      continue;
+    sys::path::remove_filename(folder);
+    sys::path::remove_filename(folder);
+    sys::path::append(folder, "share", "fusion", "devices");
+    if (sys::fs::is_directory(folder))
+      return folder.str().str();
+  }
+  return "";
+}
+
+/// The names of the shipped devices, for messages.
+static std::string listDevices(StringRef folder) {
+  SmallVector<std::string> names;
+  std::error_code error;
+  if (!folder.empty())
+    for (sys::fs::directory_iterator it(folder, error), end;
+         it != end && !error; it.increment(error))
+      if (sys::path::extension(it->path()) == ".json")
+        names.push_back(sys::path::stem(it->path()).str());
+  llvm::sort(names);
+  return join(names, ", ");
+}
+
+Expected<DeviceModel> DeviceModel::load(StringRef nameOrPath) {
+  SmallString<256> path(nameOrPath);
+  bool isName = !nameOrPath.contains('/') && !nameOrPath.ends_with(".json");
+  std::string folder;
+  if (isName) {
+    folder = findDeviceFolder();
+    path = folder;
+    sys::path::append(path, nameOrPath + ".json");
+  }
+  ErrorOr<std::unique_ptr<MemoryBuffer>> file = MemoryBuffer::getFile(path);
+  if (file)
+    return parse((*file)->getBuffer(), path);
+  std::string names = listDevices(folder);
+  if (isName && names.empty())
+    return createStringError(
+        std::make_error_code(std::errc::no_such_file_or_directory),
+        "no device files found, --device=" + nameOrPath +
+            ", install share/fusion/devices beside bin, or give a path");
+  if (isName)
+    return createStringError(
+        std::make_error_code(std::errc::no_such_file_or_directory),
+        "unknown device '" + nameOrPath + "', --device, the devices are: " +
+            names + "; or give the path of a JSON file");
+  return createStringError(
+      std::make_error_code(std::errc::no_such_file_or_directory),
+      "cannot read '" + nameOrPath + "': " + file.getError().message() +
+          ", --device, give a device's name or the path "
+          "of a JSON file");
+}
+
+//===----------------------------------------------------------------------===//
+// Printing
+//===----------------------------------------------------------------------===//
+
+void DeviceModel::print(raw_ostream &os) const {
+  json::OStream out(os, /*IndentSize=*/2);
+  out.object([&] {
+    out.attribute("name", name);
+    out.attribute("kind", isGpu ? "gpu" : "cpu");
+    out.attribute("source", source);
+    for (const IntegerKey &key : kIntegers)
+      out.attribute(key.name, this->*key.field);
+    for (const RealKey &key : kReals)
+      out.attribute(key.name, this->*key.field);
+    for (StringRef table : {kVector, kMatrix})
+      out.attributeObject(table, [&] {
+        for (const RateKey &rate : kRates)
+          if (rate.table == table)
+            out.attribute(rate.name, getFlops(rate.arithmetic));
+      });
+    out.attributeArray("links", [&] {
+      for (const DeviceLink &link : links)
+        out.object([&] {
+          out.attribute("name", link.name);
+          out.attribute("bandwidth", link.bandwidth);
+          out.attribute("latency_us", link.latencyUs);
+        });
+    });
+  });
+  os << '\n';
+}

@@ -1,0 +1,163 @@
+//===- KernelWork.cpp - What a kernel does --------------------------------===//
+//
+// Bytes, operations and blocks of a set of ops or of a group. Bytes count once
+// for each tensor: a kernel that reads one twice finds it in a cache.
+//
+//===----------------------------------------------------------------------===//
+#include "IterationSpace.h"
+#include "fusion/Analysis/CostModel.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace fusion;
+
+/// Elements of the output of a contraction that one block computes.
+static constexpr double kTileElements = 128 * 128;
+
+/// A value produced by an earlier kernel is still in the cache if this many of
+/// its size would fit: what ran in between has brought in more.
+static constexpr int64_t kCacheShare = 4;
+
+/// The tensor whose bytes `value` has, looking through views and into the
+/// operands of the groups around it.
+static Value getStorage(Value value) {
+  while (true) {
+    if (auto view = value.getDefiningOp<ReshapeOp>())
+      value = view.getInput();
+    else if (auto argument = dyn_cast<BlockArgument>(value);
+             argument &&
+             isa_and_nonnull<GroupOp>(argument.getOwner()->getParentOp()))
+      value = cast<GroupOp>(argument.getOwner()->getParentOp())
+                  .getInputs()[argument.getArgNumber()];
+    else
+      return value;
+  }
+}
+
+/// How many times more elements `value` has at the largest batch than where `?`
+/// counts 1.
+static double getBatchFactor(Value value, const FusionLegality &legality) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.hasStaticShape())
+    return 1;
+  double elements = 1;
+  for (int64_t size : type.getShape())
+    elements *= ShapedType::isDynamic(size) ? 1 : size;
+  return elements == 0 ? 1 : double(legality.getNumElements(value)) / elements;
+}
+
+static Arithmetic getArithmetic(Operation *op) {
+  Value value = op->getNumOperands() ? op->getOperand(0) : op->getResult(0);
+  Type type = cast<RankedTensorType>(value.getType()).getElementType();
+  if (getOpFamily(op) != OpFamily::Contraction)
+    return type.isF64() ? Arithmetic::VectorF64 : Arithmetic::VectorF32;
+  if (type.isF64())
+    return Arithmetic::MatrixF64;
+  if (type.isF16())
+    return Arithmetic::MatrixF16;
+  if (type.isBF16())
+    return Arithmetic::MatrixBf16;
+  return type.isInteger(8) ? Arithmetic::MatrixI8 : Arithmetic::MatrixF32;
+}
+
+/// Elements that a reader takes of an input, where they may be few of them.
+static bool selectsElements(Operation *op, unsigned operand) {
+  return operand == 0 && isa<SliceOp, GatherOp, GatherNdOp>(op);
+}
+
+static int64_t saturatingAdd(int64_t a, int64_t b) {
+  int64_t sum;
+  return llvm::AddOverflow(a, b, sum) ? std::numeric_limits<int64_t>::max()
+                                      : sum;
+}
+
+/// Bytes read of each input.
+static llvm::MapVector<Value, int64_t>
+getBytesRead(const MemberSet &members, const FusionLegality &legality) {
+  llvm::MapVector<Value, int64_t> bytes;
+  for (Operation *op : members.ops)
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value value = operand.get();
+      if (members.getProducer(value) || isSplatConstant(value))
+        continue;
+      int64_t whole = legality.getByteSize(value), part = whole;
+      if (selectsElements(op, operand.getOperandNumber()))
+        part = std::min(whole, legality.getByteSize(op->getResult(0)));
+      int64_t &sum = bytes[getStorage(value)];
+      sum = std::min(whole, saturatingAdd(sum, part));
+    }
+  return bytes;
+}
+
+KernelWork fusion::computeKernelWork(
+    ArrayRef<Operation *> ops, llvm::function_ref<bool(Operation *)> escapes,
+    const FusionLegality &legality, const DeviceModel &device) {
+  MemberSet members(ops, escapes);
+  KernelWork work;
+  for (auto [value, bytes] : getBytesRead(members, legality)) {
+    Operation *producer = value.getDefiningOp();
+    bool isCached =
+        producer && getOpFamily(producer) != OpFamily::Source &&
+        legality.getByteSize(value) <= device.cacheBytes / kCacheShare;
+    (isCached ? work.cachedBytes : work.memoryBytes) += bytes;
+  }
+  // Elements that are computed, where some are computed more than once.
+  bool isLoop = llvm::all_of(members.ops, [](Operation *op) {
+    OpFamily family = getOpFamily(op);
+    return family == OpFamily::Elementwise || family == OpFamily::Injective ||
+           family == OpFamily::View;
+  });
+  SmallVector<double> evaluations;
+  isLoop = isLoop && checkLoopSpace(members, legality, &evaluations).isLegal();
+  double elements = 0;
+  for (auto [i, op] : llvm::enumerate(members.ops)) {
+    bool isContraction = getOpFamily(op) == OpFamily::Contraction;
+    double factor = 1;
+    for (Value value : op->getOperands().take_front())
+      factor = getBatchFactor(value, legality);
+    for (Value value : op->getResults()) {
+      factor = std::max(factor, getBatchFactor(value, legality));
+      if (escapes(op))
+        work.memoryBytes += legality.getByteSize(value);
+      elements = std::max(elements, double(legality.getNumElements(value)));
+      if (isContraction)
+        work.blocks =
+            std::max(work.blocks,
+                     std::ceil(legality.getNumElements(value) / kTileElements));
+    }
+    if (getOpFamily(op) == OpFamily::Reduction)
+      elements = std::max(elements,
+                          double(legality.getNumElements(op->getOperand(0))));
+    auto elementwise = dyn_cast<ElementwiseOpInterface>(op);
+    if (isLoop && elementwise)
+      work.flops[static_cast<unsigned>(getArithmetic(op))] +=
+          evaluations[i] * elementwise.getFlopsPerElement();
+    else if (auto fusable = dyn_cast<FusableOpInterface>(op))
+      work.flops[static_cast<unsigned>(getArithmetic(op))] +=
+          factor * fusable.getFlops();
+  }
+  if (work.blocks == 0)
+    work.blocks = std::ceil(elements / device.blockElements);
+  return work;
+}
+
+KernelWork fusion::computeKernelWork(GroupOp group,
+                                     const FusionLegality &legality,
+                                     const DeviceModel &device) {
+  KernelWork work;
+  if (group.getKind() == GroupKind::Horizontal) {
+    for (auto member : group.getBodyBlock()->getOps<GroupOp>())
+      work += computeKernelWork(member, legality, device);
+    return work;
+  }
+  llvm::SmallPtrSet<Operation *, 4> yielded;
+  for (Value value : group.getYield().getValues())
+    yielded.insert(value.getDefiningOp());
+  SmallVector<Operation *> ops;
+  for (Operation &op : group.getBodyBlock()->without_terminator())
+    ops.push_back(&op);
+  return computeKernelWork(
+      ops, [&](Operation *op) { return yielded.contains(op); }, legality,
+      device);
+}

@@ -1,0 +1,255 @@
+//===- RecomputePlan.cpp - Cheap values computed where they are read ------===//
+//
+// A planned group writes a cheap value for groups behind it: if each of them
+// can compute it again and the cost model says that this pays, none of them
+// reads it and it is never written. A value is repeated only if neither what it
+// reads nor what reads it is: no op is repeated because another one is, so the
+// number of ops grows by no more than the number of readers.
+//
+//===----------------------------------------------------------------------===//
+#include "VerticalPlan.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace fusion;
+
+/// Readers among which a value may be repeated: of many, the one write that is
+/// saved is a small share.
+static constexpr unsigned kMaxReaders = 8;
+
+namespace {
+
+class RecomputePlanner {
+public:
+  RecomputePlanner(const FuseGraph &graph, const FusionLegality &legality,
+                   const CostModel &model, VerticalPlan &plan);
+
+  void run();
+
+private:
+  using Members = SmallVector<unsigned>;
+  /// What repeating one value changes.
+  struct Change {
+    /// Group -> its members then; empty ones vanish.
+    SmallVector<std::pair<unsigned, Members>> groups;
+  };
+
+  bool isCandidate(unsigned node) const;
+  SmallVector<unsigned> getClosure(unsigned node) const;
+  std::optional<Change> getChange(unsigned node) const;
+  bool escapes(unsigned node, ArrayRef<unsigned> members,
+               unsigned repeated) const;
+  void visit(ArrayRef<unsigned> members, unsigned repeated,
+             llvm::function_ref<void(ArrayRef<Operation *>,
+                                     llvm::function_ref<bool(Operation *)>)>
+                 use) const;
+  void consider(unsigned node);
+  void report(unsigned node, const FusionProfit &profit);
+
+  const FuseGraph &graph;
+  const FusionLegality &legality;
+  const CostModel &model;
+  VerticalPlan &plan;
+  /// The group a node was planned in.
+  SmallVector<unsigned, 0> groupOf;
+  SmallVector<bool, 0> isRepeated;
+  /// Pairs by producer.
+  SmallVector<SmallVector<unsigned, 1>, 0> pairsOf;
+};
+
+} // namespace
+
+RecomputePlanner::RecomputePlanner(const FuseGraph &graph,
+                                   const FusionLegality &legality,
+                                   const CostModel &model, VerticalPlan &plan)
+    : graph(graph), legality(legality), model(model), plan(plan),
+      groupOf(graph.size()), isRepeated(graph.size()), pairsOf(graph.size()) {
+  for (auto [i, group] : llvm::enumerate(plan.groups))
+    for (unsigned member : group.members)
+      groupOf[member] = i;
+  for (auto [i, pair] : llvm::enumerate(plan.pairs))
+    pairsOf[pair.producer].push_back(i);
+}
+
+bool RecomputePlanner::isCandidate(unsigned node) const {
+  const FuseNode &own = graph[node];
+  if (own.isClone || own.escapes || !isCheapToRecompute(own.op))
+    return false;
+  // Clones are read and read through as if they were not there.
+  for (unsigned member : getClosure(node))
+    if (llvm::any_of(graph[member].producers,
+                     [&](unsigned read) { return isRepeated[read]; }))
+      return false;
+  SmallVector<unsigned> readers = llvm::to_vector(own.consumers);
+  while (!readers.empty()) {
+    unsigned reader = readers.pop_back_val();
+    if (isRepeated[reader])
+      return false;
+    if (graph[reader].isClone)
+      llvm::append_range(readers, graph[reader].consumers);
+  }
+  return true;
+}
+
+/// The node and the clones that it reads: they come along.
+SmallVector<unsigned> RecomputePlanner::getClosure(unsigned node) const {
+  llvm::SmallSetVector<unsigned, 8> closure;
+  closure.insert(node);
+  for (unsigned at = 0; at < closure.size(); ++at)
+    for (unsigned producer : graph[closure[at]].producers)
+      if (graph[producer].isClone)
+        closure.insert(producer);
+  return closure.takeVector();
+}
+
+std::optional<RecomputePlanner::Change>
+RecomputePlanner::getChange(unsigned node) const {
+  unsigned home = groupOf[node];
+  llvm::SmallSetVector<unsigned, kMaxReaders> readers;
+  bool isReadAtHome = false;
+  for (unsigned consumer : graph[node].consumers) {
+    unsigned group = groupOf[consumer];
+    isReadAtHome |= group == home;
+    // A view or clone that stands alone may serve several groups.
+    if (group != home &&
+        (!graph[consumer].isFusable() ||
+         (graph[consumer].isClone && plan.groups[group].members.size() == 1)))
+      return std::nullopt;
+    if (group != home)
+      readers.insert(group);
+    if (readers.size() > kMaxReaders)
+      return std::nullopt;
+  }
+  if (readers.empty())
+    return std::nullopt;
+  SmallVector<unsigned> closure = getClosure(node);
+  Change change;
+  for (unsigned reader : readers) {
+    Members members = plan.groups[reader].members;
+    llvm::append_range(members, closure);
+    llvm::sort(members);
+    members.erase(llvm::unique(members), members.end());
+    change.groups.push_back({reader, std::move(members)});
+  }
+  Members rest = plan.groups[home].members;
+  if (!isReadAtHome)
+    llvm::erase_if(rest, [&](unsigned member) {
+      return llvm::is_contained(closure, member);
+    });
+  change.groups.push_back({home, std::move(rest)});
+  return change;
+}
+
+/// Whether a value is read outside a group of `members`, if `repeated` is
+/// computed wherever it is read.
+bool RecomputePlanner::escapes(unsigned node, ArrayRef<unsigned> members,
+                               unsigned repeated) const {
+  const FuseNode &own = graph[node];
+  if (own.isClone || node == repeated || isRepeated[node])
+    return false;
+  if (own.escapes)
+    return true;
+  // What a repeated op reads must be there for each of its groups.
+  return llvm::any_of(own.consumers, [&](unsigned consumer) {
+    unsigned reader = consumer;
+    while (graph[reader].isClone)
+      reader = graph[reader].consumers.front();
+    return reader == repeated || isRepeated[reader] ||
+           !llvm::binary_search(members, consumer);
+  });
+}
+
+void RecomputePlanner::visit(
+    ArrayRef<unsigned> members, unsigned repeated,
+    llvm::function_ref<void(ArrayRef<Operation *>,
+                            llvm::function_ref<bool(Operation *)>)>
+        use) const {
+  SmallVector<Operation *> ops;
+  llvm::SmallDenseMap<Operation *, unsigned, 16> nodeOf;
+  for (unsigned member : members)
+    if (nodeOf.try_emplace(graph[member].op, member).second)
+      ops.push_back(graph[member].op);
+  use(ops, [&](Operation *op) {
+    return escapes(nodeOf.lookup(op), members, repeated);
+  });
+}
+
+void RecomputePlanner::report(unsigned node, const FusionProfit &profit) {
+  for (unsigned index : pairsOf[node]) {
+    FusePair pair = plan.pairs[index];
+    // Readers in the value's own group keep what they were told.
+    if (groupOf[pair.consumer] == groupOf[node])
+      continue;
+    pair.separateUs = profit.beforeUs;
+    pair.fusedUs = profit.afterUs;
+    if (!profit.refusal) {
+      pair.verdict = GroupVerdict::accept(
+          FusionRule::RecomputeCheap, plan.groups[groupOf[pair.consumer]].kind);
+      pair.verdict.value = profit.value;
+      pair.verdict.limit = profit.limit;
+      plan.pairs[index] = pair;
+    } else if (*profit.refusal == FusionRule::ComputeDensity) {
+      // One more candidate: why the two are apart was told already.
+      pair.verdict = GroupVerdict::refuse(*profit.refusal, graph[node].op,
+                                          profit.value, profit.limit);
+      plan.pairs.push_back(pair);
+      return;
+    }
+  }
+}
+
+void RecomputePlanner::consider(unsigned node) {
+  std::optional<Change> change = getChange(node);
+  if (!change)
+    return;
+  unsigned none = graph.size();
+  SmallVector<KernelWork> before, after;
+  SmallVector<GroupKind> kinds;
+  for (auto &[group, members] : change->groups) {
+    bool isLegal = true;
+    kinds.push_back(GroupKind::Loop);
+    if (!members.empty())
+      visit(members, node, [&](auto ops, auto isRead) {
+        GroupVerdict verdict = legality.check(ops, isRead);
+        isLegal = verdict.isLegal();
+        kinds.back() = verdict.kind;
+        if (isLegal)
+          after.push_back(
+              computeKernelWork(ops, isRead, legality, model.getDevice()));
+      });
+    if (!isLegal)
+      return;
+    visit(plan.groups[group].members, none, [&](auto ops, auto isRead) {
+      before.push_back(
+          computeKernelWork(ops, isRead, legality, model.getDevice()));
+    });
+  }
+  FusionProfit profit = predictProfit(model, before, after);
+  if (!profit.refusal && profit.afterUs >= profit.beforeUs)
+    profit.refusal = FusionRule::NoGain;
+  report(node, profit);
+  if (profit.refusal)
+    return;
+  isRepeated[node] = true;
+  for (auto [i, entry] : llvm::enumerate(change->groups)) {
+    PlannedGroup &group = plan.groups[entry.first];
+    group.members = std::move(entry.second);
+    group.kind = kinds[i];
+  }
+}
+
+void RecomputePlanner::run() {
+  for (unsigned node = 0; node < graph.size(); ++node)
+    if (isCandidate(node))
+      consider(node);
+  llvm::erase_if(plan.groups, [](const PlannedGroup &group) {
+    return group.members.empty();
+  });
+}
+
+void fusion::recomputeCheap(const FuseGraph &graph,
+                            const FusionLegality &legality,
+                            const CostModel &model, VerticalPlan &plan) {
+  RecomputePlanner(graph, legality, model, plan).run();
+}

@@ -1,0 +1,229 @@
+//===- SplitGroups.cpp - Cuts groups that are too large -------------------===//
+//
+// The thin pass around the decision (SplitPlan.cpp): rewrites a group into its
+// parts, and says what was cut and why. With a probe the parts are compiled in
+// turn, and cut again where the real numbers ask for it.
+//
+//===----------------------------------------------------------------------===//
+#include "SplitPlan.h"
+#include "fusion/Fuse/FusionCertificate.h"
+#include "fusion/Fuse/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace fusion {
+#define GEN_PASS_DEF_SPLITGROUPS
+#include "fusion/Fuse/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+
+/// Times that the parts of a group are compiled and cut again.
+static constexpr unsigned kMaxRounds = 8;
+
+//===----------------------------------------------------------------------===//
+// Rewriting
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Replaces one group by its parts.
+class GroupSplitter {
+public:
+  explicit GroupSplitter(GroupOp group) : group(group), builder(group) {
+    for (auto [argument, input] :
+         llvm::zip(group.getBodyBlock()->getArguments(), group.getInputs()))
+      values.map(argument, input);
+  }
+
+  void run(ArrayRef<SplitPart> parts);
+
+private:
+  Value getOutside(Value value);
+  void form(const SplitPart &part);
+
+  GroupOp group;
+  OpBuilder builder;
+  /// Values of the old body -> values outside groups.
+  IRMapping values;
+};
+
+} // namespace
+
+/// The value outside that holds `value`; a view of one is made on the way.
+Value GroupSplitter::getOutside(Value value) {
+  SmallVector<ReshapeOp> views;
+  Value stored = value;
+  while (!values.contains(stored)) {
+    auto view = cast<ReshapeOp>(stored.getDefiningOp());
+    views.push_back(view);
+    stored = view.getInput();
+  }
+  Value result = values.lookup(stored);
+  for (ReshapeOp view : llvm::reverse(views)) {
+    result = ReshapeOp::create(builder, view.getLoc(),
+                               view.getResult().getType(), result);
+    values.map(view.getResult(), result);
+  }
+  return result;
+}
+
+void GroupSplitter::form(const SplitPart &part) {
+  // A reshape of what is outside is a view there.
+  llvm::SetVector<Operation *> body;
+  for (Operation *op : part.ops)
+    if (!isa<ReshapeOp>(op) || body.contains(op->getOperand(0).getDefiningOp()))
+      body.insert(op);
+  llvm::SetVector<Value> inputs, constants;
+  for (Operation *op : body)
+    for (Value operand : op->getOperands())
+      if (!body.contains(operand.getDefiningOp()))
+        (isSplatConstant(operand) ? constants : inputs).insert(operand);
+  SmallVector<Value> operands, outputs;
+  for (Value input : inputs)
+    operands.push_back(getOutside(input));
+  for (Operation *op : part.outputs)
+    if (body.contains(op))
+      llvm::append_range(outputs, op->getResults());
+  SmallVector<Location> locations =
+      llvm::map_to_vector(body, [](Operation *op) { return op->getLoc(); });
+  Location loc = FusedLoc::get(builder.getContext(), locations);
+  auto made = GroupOp::create(builder, loc, TypeRange(ValueRange(outputs)),
+                              part.kind, operands, SymbolRefAttr());
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.createBlock(&made.getBody());
+  IRMapping mapping;
+  for (Value input : inputs)
+    mapping.map(input, block->addArgument(input.getType(), input.getLoc()));
+  for (Value constant : constants)
+    builder.clone(*constant.getDefiningOp(), mapping);
+  for (Operation *op : body)
+    builder.clone(*op, mapping);
+  YieldOp::create(builder, loc, llvm::map_to_vector(outputs, [&](Value output) {
+                    return mapping.lookup(output);
+                  }));
+  for (auto [output, result] : llvm::zip(outputs, made.getOutputs()))
+    values.map(output, result);
+}
+
+void GroupSplitter::run(ArrayRef<SplitPart> parts) {
+  for (const SplitPart &part : parts)
+    form(part);
+  for (auto [value, result] :
+       llvm::zip(group.getYield().getValues(), group.getOutputs()))
+    result.replaceAllUsesWith(getOutside(value));
+  group.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Reporting
+//===----------------------------------------------------------------------===//
+
+static std::string formatUs(double microseconds) {
+  return llvm::formatv("{0:f2}", microseconds).str();
+}
+
+static void emitDecisions(GroupOp group, const SplitPlan &plan) {
+  if (!group.getContext()->getRemarkEngine())
+    return;
+  for (const SplitCut &cut : plan.cuts) {
+    const FusionRuleInfo &info = getFusionRuleInfo(cut.limit.rule);
+    remark::missed(cut.at->getLoc(),
+                   remark::RemarkOpts::name(info.id).category("fusion"))
+        << remark::reason("{0}", info.text)
+        << remark::metric("kind", stringifyGroupKind(group.getKind()))
+        << remark::metric("value", cut.limit.value)
+        << remark::metric("limit", cut.limit.limit)
+        << remark::metric("split_at", cut.at->getName().getStringRef())
+        << remark::metric("live", cut.live)
+        << remark::metric("first_unit", cut.first.registersPerUnit)
+        << remark::metric("first_thread", cut.first.registersPerThread)
+        << remark::metric("second_unit", cut.second.registersPerUnit)
+        << remark::metric("second_thread", cut.second.registersPerThread)
+        << remark::metric("us_fused", formatUs(cut.fusedUs))
+        << remark::metric("us_unfused", formatUs(cut.separateUs));
+  }
+  for (const GroupVerdict &verdict : plan.unmet) {
+    const FusionRuleInfo &info = getFusionRuleInfo(verdict.rule);
+    remark::failed(group.getLoc(),
+                   remark::RemarkOpts::name(info.id).category("fusion"))
+        << remark::reason("{0}, and it has no cut", info.text)
+        << remark::metric("kind", stringifyGroupKind(group.getKind()))
+        << remark::metric("value", verdict.value)
+        << remark::metric("limit", verdict.limit);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct SplitGroups : fusion::impl::SplitGroupsBase<SplitGroups> {
+  using SplitGroupsBase::SplitGroupsBase;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    FailureOr<std::unique_ptr<CostModel>> loaded =
+        loadCostModel(context, device, costModel);
+    if (failed(loaded))
+      return failure();
+    model = std::move(*loaded);
+    return success();
+  }
+
+  void runOnOperation() override {
+    markAnalysesPreserved<GraphFingerprint>();
+    FunctionOpInterface function = getOperation();
+    if (function.isExternal())
+      return;
+    for (unsigned round = 0; round < (probe ? kMaxRounds : 1); ++round) {
+      FailureOr<bool> changed = splitOnce(function);
+      if (failed(changed))
+        return signalPassFailure();
+      if (!*changed)
+        return;
+    }
+  }
+
+  KernelProbe *probe = nullptr;
+
+private:
+  FailureOr<bool> splitOnce(FunctionOpInterface function) {
+    constexpr int64_t any = std::numeric_limits<int64_t>::max();
+    FailureOr<FusionLegality> legality = FusionLegality::create(
+        function, GroupLimits{any, any, any, any, any, any});
+    if (failed(legality))
+      return failure();
+    SmallVector<std::pair<GroupOp, SplitPlan>, 0> plans;
+    for (Block &block : function.getFunctionBody())
+      for (auto group : block.getOps<GroupOp>()) {
+        if (group.getKind() == GroupKind::Horizontal || group.getKernelAttr())
+          continue;
+        SplitPlan plan = planSplit(group, *legality, *model, probe);
+        emitDecisions(group, plan);
+        if (!plan.parts.empty())
+          plans.push_back({group, std::move(plan)});
+      }
+    for (auto &[group, plan] : plans)
+      GroupSplitter(group).run(plan.parts);
+    return !plans.empty();
+  }
+
+  /// Shared by the copies of the pass, which run on functions side by side.
+  std::shared_ptr<CostModel> model;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> fusion::createSplitGroups(SplitGroupsOptions options,
+                                                KernelProbe *probe) {
+  auto pass = std::make_unique<SplitGroups>(std::move(options));
+  pass->probe = probe;
+  return pass;
+}

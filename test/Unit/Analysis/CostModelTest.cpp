@@ -1,0 +1,189 @@
+//===- CostModelTest.cpp - Predicted times --------------------------------===//
+//
+// Expected figures are worked out by hand from the round device: 1e12 bytes a
+// second are 1e6 bytes a microsecond, 1e13 flops a second 1e7 a microsecond.
+//
+//===----------------------------------------------------------------------===//
+#include "AnalysisFixture.h"
+
+#include <gtest/gtest.h>
+
+using namespace fusion;
+using namespace fusion::test;
+
+static std::unique_ptr<CostModel> makeRoofline() {
+  return llvm::cantFail(createCostModel(kRooflineModel, makeRoundDevice()));
+}
+
+/// Work of many blocks.
+static KernelWork makeWork(double bytes, double flops, double blocks = 1000) {
+  KernelWork work;
+  work.memoryBytes = bytes;
+  work.flops[static_cast<unsigned>(Arithmetic::VectorF32)] = flops;
+  work.blocks = blocks;
+  return work;
+}
+
+TEST(CostModel, RooflineTakesTheLongerSide) {
+  auto model = makeRoofline();
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(makeWork(3e6, 1e7)), 2 + 3);
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(makeWork(1e6, 4e7)), 2 + 4);
+  // 10 of 50 blocks reach a fifth of the bandwidth, 10 of 100 a tenth of peak.
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(makeWork(1e6, 0, 10)), 2 + 5);
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(makeWork(0, 1e7, 10)), 2 + 10);
+  KernelWork cached;
+  cached.cachedBytes = 4e6;
+  cached.blocks = 1000;
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(cached), 2 + 1);
+}
+
+TEST(CostModel, OneLaunchIsCheaperThanStreamsThanSerial) {
+  auto model = makeRoofline();
+  // Each alone reaches a fifth of the bandwidth: 5 us; together two fifths.
+  KernelWork one = makeWork(1e6, 0, 10);
+  KernelWork both = one;
+  both += one;
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(both), 2 + 5);
+  EXPECT_DOUBLE_EQ(model->getConcurrentMicroseconds({one, one}), 2 + 5);
+  // Full kernels gain nothing but the gap.
+  KernelWork full = makeWork(1e6, 0);
+  EXPECT_DOUBLE_EQ(model->getConcurrentMicroseconds({full, full}), 2 + 2);
+  EXPECT_DOUBLE_EQ(model->getConcurrentMicroseconds({}), 0);
+}
+
+TEST(CostModel, WorkOfAChain) {
+  Parsed p(R"(
+    func.func @main(%x: tensor<1024x1024xf32>, %b: tensor<1024xf32>) -> tensor<1024x1024xf32> {
+      %0 = fusion.broadcast %b dims = [1] : tensor<1024xf32> to tensor<1024x1024xf32>
+      %1 = fusion.add %x, %0 : tensor<1024x1024xf32>
+      %2 = fusion.mul %1, %x : tensor<1024x1024xf32>
+      return %2 : tensor<1024x1024xf32>
+    })");
+  auto escapes = [&](mlir::Operation *op) { return p.escapes(op); };
+  KernelWork work =
+      computeKernelWork(p.ops, escapes, *p.legality, makeRoundDevice());
+  // x and the result, 4 MiB each; b, 4 KiB.
+  EXPECT_EQ(work.memoryBytes, 2 * 4 * 1024 * 1024 + 4 * 1024);
+  EXPECT_EQ(work.cachedBytes, 0);
+  EXPECT_EQ(work.getFlops(), 2 * 1024 * 1024);
+  EXPECT_EQ(work.blocks, 1024);
+}
+
+TEST(CostModel, IntermediatesThatFitAreReadFromTheCache) {
+  // 65536 f32 are 256 KiB, less than a quarter of 4 MB; 1 MiB is more.
+  for (auto [size, cached] : {std::pair(65536, true), {262144, false}}) {
+    std::string type = "tensor<" + std::to_string(size) + "xf32>";
+    Parsed p("func.func @main(%x: " + type + ") -> " + type +
+             " {\n  %0 = fusion.exp %x : " + type +
+             "\n  %1 = fusion.neg %0 : " + type + "\n  return %1 : " + type +
+             "\n}");
+    auto all = [](mlir::Operation *) { return true; };
+    KernelWork work =
+        computeKernelWork(p.ops[1], all, *p.legality, makeRoundDevice());
+    EXPECT_EQ(work.cachedBytes, cached ? 4.0 * size : 0);
+    EXPECT_EQ(work.memoryBytes, (cached ? 1 : 2) * 4.0 * size);
+  }
+}
+
+TEST(CostModel, SlicesReadWhatTheyTake) {
+  Parsed p(R"(
+    func.func @main(%x: tensor<1000x8xf32>) -> tensor<10x8xf32> {
+      %0 = fusion.slice %x starts = [0, 0] limits = [10, 8] strides = [1, 1] : tensor<1000x8xf32>
+      %1 = fusion.neg %0 : tensor<10x8xf32>
+      return %1 : tensor<10x8xf32>
+    })");
+  auto escapes = [&](mlir::Operation *op) { return p.escapes(op); };
+  EXPECT_EQ(computeKernelWork(p.ops, escapes, *p.legality, makeRoundDevice())
+                .memoryBytes,
+            2 * 10 * 8 * 4);
+}
+
+TEST(CostModel, WorkOfAMatmulIsAtTheLargestBatch) {
+  Parsed p(R"(
+    func.func @main(%x: tensor<?x64xbf16>, %w: tensor<64x32xbf16>) -> tensor<?x32xbf16>
+        attributes {fusion.batch = array<i64: 1, 16>} {
+      %0 = fusion.matmul %x, %w : tensor<?x64xbf16>, tensor<64x32xbf16>
+      return %0 : tensor<?x32xbf16>
+    })");
+  auto escapes = [&](mlir::Operation *op) { return p.escapes(op); };
+  KernelWork work =
+      computeKernelWork(p.ops, escapes, *p.legality, makeRoundDevice());
+  EXPECT_EQ(work.flops[static_cast<unsigned>(Arithmetic::MatrixBf16)],
+            2.0 * 16 * 64 * 32);
+  EXPECT_EQ(work.memoryBytes, 2 * (16 * 64 + 64 * 32 + 16 * 32));
+}
+
+// The two examples that this project answers to.
+TEST(CostModel, TenPercentMoreComputeForHalfTheBytesPays) {
+  auto model = makeRoofline();
+  FusionProfit profit =
+      predictProfit(*model, {makeWork(50e6, 50e6), makeWork(50e6, 50e6)},
+                    makeWork(50e6, 110e6));
+  EXPECT_FALSE(profit.refusal.has_value());
+  EXPECT_EQ(profit.value, 10);
+  EXPECT_EQ(profit.limit, 4 * 50);
+  // 2 x (gap + 50 us of bytes) against one.
+  EXPECT_DOUBLE_EQ(profit.beforeUs, 2 * (2 + 50));
+  EXPECT_DOUBLE_EQ(profit.afterUs, 2 + 50);
+}
+
+TEST(CostModel, TenTimesTheComputeForAFifthOfTheBytesDoesNot) {
+  auto model = makeRoofline();
+  // Memory-bound even so: time alone would take it.
+  FusionProfit profit =
+      predictProfit(*model, {makeWork(50e6, 5e6), makeWork(50e6, 5e6)},
+                    makeWork(80e6, 100e6));
+  EXPECT_LT(profit.afterUs, profit.beforeUs);
+  ASSERT_TRUE(profit.refusal.has_value());
+  EXPECT_EQ(*profit.refusal, FusionRule::ComputeDensity);
+  EXPECT_EQ(profit.value, 900);
+  EXPECT_EQ(profit.limit, 4 * 20);
+}
+
+TEST(CostModel, DensityBoundary) {
+  auto model = makeRoofline();
+  // Four times the percent that are saved are still fused, one more is not.
+  EXPECT_FALSE(
+      predictProfit(*model, makeWork(100e6, 100e6), makeWork(80e6, 180e6))
+          .refusal.has_value());
+  EXPECT_EQ(predictProfit(*model, makeWork(100e6, 100e6), makeWork(80e6, 181e6))
+                .refusal,
+            FusionRule::ComputeDensity);
+  // Less than a tenth of the gap, 0.2 us or 2e6 flops, is not weighed.
+  EXPECT_FALSE(predictProfit(*model, {makeWork(4e3, 1e3), makeWork(4e3, 1e3)},
+                             makeWork(8e3, 1.9e6))
+                   .refusal.has_value());
+  EXPECT_EQ(predictProfit(*model, {makeWork(4e3, 1e3), makeWork(4e3, 1e3)},
+                          makeWork(8e3, 2.1e6))
+                .refusal,
+            FusionRule::ComputeDensity);
+}
+
+TEST(CostModel, SlowerIsNoGain) {
+  auto model = makeRoofline();
+  FusionProfit profit = predictProfit(
+      *model, {makeWork(1e6, 0), makeWork(1e6, 0)}, makeWork(9e6, 0));
+  EXPECT_EQ(profit.refusal, FusionRule::NoGain);
+}
+
+namespace {
+/// What a plugin would register.
+struct Constant : CostModel {
+  using CostModel::CostModel;
+  double getMicroseconds(const KernelWork &) const override { return 7; }
+};
+} // namespace
+
+TEST(CostModel, ModelsAreFoundByName) {
+  registerCostModel("constant", [](DeviceModel device) {
+    return std::make_unique<Constant>(std::move(device));
+  });
+  auto model = llvm::cantFail(createCostModel("constant", makeRoundDevice()));
+  EXPECT_EQ(model->getMicroseconds(makeWork(1e9, 0)), 7);
+  EXPECT_EQ(model->getDevice().name, "round");
+  auto unknown = createCostModel("oracle", makeRoundDevice());
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(llvm::toString(unknown.takeError()),
+            "unknown cost model 'oracle', --cost-model, the models are: "
+            "constant, roofline; a plugin can add one");
+}

@@ -1,0 +1,128 @@
+//===- DeviceModelTest.cpp - Device files ---------------------------------===//
+//
+// Shipped files are read whole, and each way to break one is told with its
+// line and key.
+//
+//===----------------------------------------------------------------------===//
+#include "AnalysisFixture.h"
+
+#include "Sha256.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <gtest/gtest.h>
+
+using namespace fusion;
+using namespace fusion::test;
+
+/// The message of parsing the round device with `from` replaced by `to`.
+static std::string breakDevice(llvm::StringRef from, llvm::StringRef to) {
+  std::string text = getRoundDevice();
+  size_t at = text.find(from.str());
+  EXPECT_NE(at, std::string::npos) << from.str();
+  text.replace(at, from.size(), to.str());
+  auto device = DeviceModel::parse(text, "d.json");
+  if (device)
+    return "accepted";
+  return llvm::toString(device.takeError());
+}
+
+TEST(DeviceModel, ShippedDevicesLoad) {
+  // The capacities that the issue of granularity names.
+  for (const char *name : {"h200", "a100-80gb"}) {
+    DeviceModel device = llvm::cantFail(DeviceModel::load(name));
+    EXPECT_EQ(device.name, name);
+    EXPECT_TRUE(device.isGpu);
+    EXPECT_EQ(device.registersPerUnit, 64 * 1024);
+    EXPECT_EQ(device.registersPerThread, 255);
+    EXPECT_EQ(device.registerOverhead, 24);
+  }
+  EXPECT_EQ(llvm::cantFail(DeviceModel::load("h200")).units, 132);
+  EXPECT_EQ(llvm::cantFail(DeviceModel::load("a100-80gb")).units, 108);
+  EXPECT_FALSE(llvm::cantFail(DeviceModel::load("cpu")).isGpu);
+}
+
+TEST(DeviceModel, PrintingParsesToTheSame) {
+  DeviceModel device = makeRoundDevice();
+  std::string text, again;
+  {
+    llvm::raw_string_ostream os(text);
+    device.print(os);
+  }
+  DeviceModel copy = llvm::cantFail(DeviceModel::parse(text, "copy.json"));
+  {
+    llvm::raw_string_ostream os(again);
+    copy.print(os);
+  }
+  EXPECT_EQ(text, again);
+  EXPECT_EQ(copy.launchGapUs, 2.0);
+  EXPECT_EQ(copy.getFlops(Arithmetic::MatrixI8), 4e14);
+  ASSERT_EQ(copy.links.size(), 1u);
+  EXPECT_EQ(copy.links[0].latencyUs, 1.5);
+  // The hash is of the bytes: another spelling is another file.
+  EXPECT_NE(device.hash, copy.hash);
+  EXPECT_EQ(device.hash.size(), 64u);
+}
+
+TEST(DeviceModel, HashIsSha256OfTheText) {
+  std::string text = getRoundDevice();
+  EXPECT_EQ(makeRoundDevice().hash,
+            rt::toHex(*rt::sha256(text.data(), text.size())));
+}
+
+TEST(DeviceModel, ErrorsNameLineAndKey) {
+  EXPECT_EQ(breakDevice("\"units\": 100, ", ""),
+            "d.json:1: missing key 'units', device file, add it; a shipped "
+            "device file shows all keys");
+  EXPECT_EQ(breakDevice("\"f64\": 5e12, ", ""),
+            "d.json:12: missing key 'vector_flops.f64', device file, add it; a "
+            "shipped device file shows all keys");
+  EXPECT_EQ(breakDevice("\"vector_bytes\": 16,",
+                        "\"vector_bytes\": 16, \"colour\": 1,")
+                .substr(0, 30),
+            "d.json:5: unknown key 'colour'");
+  EXPECT_EQ(breakDevice("\"latency_us\"", "\"latency\"").substr(0, 40),
+            "d.json:15: unknown key 'links.0.latency'");
+  EXPECT_EQ(breakDevice("\"units\": 100", "\"units\": 0"),
+            "d.json:3: bad value of 'units', device file, give a whole number "
+            "of at least 1");
+  EXPECT_EQ(breakDevice("\"units\": 100", "\"units\": 1.5"),
+            "d.json:3: bad value of 'units', device file, give a whole number "
+            "of at least 1");
+  EXPECT_EQ(breakDevice("\"units\": 100", "\"units\": \"many\""),
+            "d.json:3: bad value of 'units', device file, give a whole number "
+            "of at least 1");
+  EXPECT_EQ(
+      breakDevice("\"memory_bandwidth\": 1e12", "\"memory_bandwidth\": -1"),
+      "d.json:11: bad value of 'memory_bandwidth', device file, give a "
+      "number above 0");
+  EXPECT_EQ(breakDevice("\"kind\": \"gpu\"", "\"kind\": \"tpu\""),
+            "d.json:2: bad value of 'kind', device file, the kinds are: gpu, "
+            "cpu");
+  EXPECT_EQ(breakDevice("\"units\": 100", "\"units\": 100, \"units\": 7"),
+            "d.json:3: key 'units' stands twice, device file, keep one");
+  EXPECT_EQ(breakDevice("[{\"name\": \"wire\"", "[7, {\"name\": \"wire\""),
+            "d.json:15: bad value of 'links.0', device file, give an object");
+}
+
+TEST(DeviceModel, SyntaxErrorsNameTheLine) {
+  std::string message =
+      breakDevice("\"vector_bytes\": 16,", "\"vector_bytes\" 16,");
+  EXPECT_EQ(message.substr(0, 19), "d.json:5: not JSON:") << message;
+  auto list = DeviceModel::parse("[]", "d.json");
+  ASSERT_FALSE(list);
+  EXPECT_EQ(llvm::toString(list.takeError()),
+            "d.json:1: not an object, device file, begin with '{'");
+}
+
+TEST(DeviceModel, UnknownNamesListTheKnownOnes) {
+  auto device = DeviceModel::load("h9000");
+  ASSERT_FALSE(device);
+  EXPECT_EQ(llvm::toString(device.takeError()),
+            "unknown device 'h9000', --device, the devices are: a100-80gb, "
+            "cpu, h200; or give the path of a JSON file");
+  device = DeviceModel::load("./nowhere.json");
+  ASSERT_FALSE(device);
+  EXPECT_EQ(llvm::errorToErrorCode(device.takeError()),
+            std::errc::no_such_file_or_directory);
+}

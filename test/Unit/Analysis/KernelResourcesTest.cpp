@@ -1,0 +1,194 @@
+//===- KernelResourcesTest.cpp - Registers and other limits ---------------===//
+//
+// Numbers are counted by hand: with f32 a thread of the round device has four
+// elements, with f64 two, each of two registers; the overhead is 24.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Analysis/KernelResources.h"
+#include "AnalysisFixture.h"
+
+#include <gtest/gtest.h>
+
+using namespace fusion;
+using namespace fusion::test;
+
+static KernelResources estimate(const Parsed &p, GroupKind kind) {
+  return estimateResources(
+      p.ops, kind, [&](mlir::Operation *op) { return p.escapes(op); },
+      *p.legality, makeRoundDevice());
+}
+
+/// x is read by `width` ops, and their sum is multiplied by each of them: all
+/// are live at once.
+static std::string makeWide(unsigned width, llvm::StringRef element = "f32") {
+  std::string type = ("tensor<4096x" + element + ">").str(), text;
+  text = "func.func @main(%x: " + type + ") -> " + type + " {\n";
+  auto line = [&](const std::string &result, const char *op,
+                  const std::string &operands) {
+    text += "  %" + result + " = fusion." + op + " " + operands + " : " + type +
+            "\n";
+  };
+  auto name = [](const char *prefix, unsigned i) {
+    return prefix + std::to_string(i);
+  };
+  line("a0", "neg", "%x");
+  for (unsigned i = 1; i < width; ++i)
+    line(name("a", i), "mul", "%" + name("a", i - 1) + ", %x");
+  line("s0", "add", "%a0, %a1");
+  for (unsigned i = 1; i + 1 < width; ++i)
+    line(name("s", i), "add",
+         "%" + name("s", i - 1) + ", %" + name("a", i + 1));
+  std::string sum = name("s", width - 2);
+  for (unsigned i = 0; i < width; ++i) {
+    line(name("t", i), "mul", "%" + sum + ", %" + name("a", i));
+    sum = name("t", i);
+  }
+  return text + "  return %" + sum + " : " + type + "\n}\n";
+}
+
+TEST(KernelResources, CountsLiveValues) {
+  // Both inputs of the add, then add and x, then the result.
+  Parsed p(R"(
+    func.func @main(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> {
+      %0 = fusion.add %x, %y : tensor<64xf32>
+      %1 = fusion.exp %0 : tensor<64xf32>
+      %2 = fusion.mul %1, %x : tensor<64xf32>
+      return %2 : tensor<64xf32>
+    })");
+  KernelResources r = estimate(p, GroupKind::Loop);
+  EXPECT_EQ(r.elementsPerThread, 4);
+  EXPECT_EQ(r.registersPerThread, 2 * 4 + 24);
+  EXPECT_EQ(r.registersPerUnit, (2 * 4 + 24) * 256 * 2);
+  EXPECT_EQ(r.loads, 2);
+  EXPECT_EQ(r.parameterBytes, 3 * 8 + 16);
+  EXPECT_EQ(r.peak, p.ops[0]);
+  EXPECT_FALSE(checkDeviceLimits(r, makeRoundDevice()).has_value());
+}
+
+TEST(KernelResources, DoublesTakeTwoAndHalvesAreComputedInFloat) {
+  Parsed doubles(makeWide(10, "f64"));
+  // 10 and their sum, two elements of two registers each.
+  EXPECT_EQ(estimate(doubles, GroupKind::Loop).registersPerThread,
+            11 * 2 * 2 + 24);
+  Parsed halves(makeWide(10, "f16"));
+  // 16 bytes are eight elements, each in one 32-bit register.
+  EXPECT_EQ(estimate(halves, GroupKind::Loop).registersPerThread, 11 * 8 + 24);
+}
+
+TEST(KernelResources, OutputsStayLiveToTheEnd) {
+  Parsed p(R"(
+    func.func @main(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) {
+      %0 = fusion.exp %x : tensor<64xf32>
+      %1 = fusion.exp %0 : tensor<64xf32>
+      %2 = fusion.exp %1 : tensor<64xf32>
+      return %0, %1, %2 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
+    })");
+  EXPECT_EQ(estimate(p, GroupKind::Loop).registersPerThread, 3 * 4 + 24);
+}
+
+TEST(KernelResources, EightyKiloRegistersAreTooMany) {
+  // 33 values and their sum: (34 * 4 + 24) * 512 threads = 81920 = 80 * 1024.
+  Parsed p(makeWide(33));
+  KernelResources r = estimate(p, GroupKind::Loop);
+  EXPECT_EQ(r.registersPerThread, 160);
+  EXPECT_EQ(r.registersPerUnit, 80 * 1024);
+  auto verdict = checkDeviceLimits(r, makeRoundDevice());
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rule, FusionRule::RegistersUnit);
+  EXPECT_EQ(verdict->value, 81920);
+  EXPECT_EQ(verdict->limit, 65536);
+  // (26 * 4 + 24) * 512 = 65536 is just possible.
+  Parsed most(makeWide(25));
+  KernelResources fits = estimate(most, GroupKind::Loop);
+  EXPECT_EQ(fits.registersPerUnit, 65536);
+  EXPECT_FALSE(checkDeviceLimits(fits, makeRoundDevice()).has_value());
+}
+
+TEST(KernelResources, AThreadHasALimitOfItsOwn) {
+  // (59 * 4 + 24) = 260 > 255.
+  Parsed p(makeWide(58));
+  auto verdict =
+      checkDeviceLimits(estimate(p, GroupKind::Loop), makeRoundDevice());
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rule, FusionRule::RegistersThread);
+  EXPECT_EQ(verdict->value, 260);
+  EXPECT_EQ(verdict->limit, 255);
+}
+
+TEST(KernelResources, RowsAreSpreadOverThreads) {
+  auto row = [](int64_t length) {
+    std::string type = "tensor<128x" + std::to_string(length) + "xf32>";
+    return "func.func @main(%x: " + type + ") -> " + type +
+           " {\n %0 = fusion.softmax %x axis = 1 : " + type +
+           "\n return %0 : " + type + "\n}";
+  };
+  // One warp, 7 elements each; both the row and the result are not live at
+  // once.
+  Parsed small(row(200));
+  KernelResources r = estimate(small, GroupKind::RowReduce);
+  EXPECT_EQ(r.elementsPerThread, 7);
+  EXPECT_EQ(r.threadsPerBlock, 256);
+  EXPECT_EQ(r.sharedBytes, 0);
+  EXPECT_EQ(r.registersPerThread, 7 + 24);
+  // 1024 threads of 8 elements: 32 warps exchange one value each, and one block
+  // a multiprocessor is all that is wanted.
+  Parsed large(row(8192));
+  r = estimate(large, GroupKind::RowReduce);
+  EXPECT_EQ(r.elementsPerThread, 8);
+  EXPECT_EQ(r.threadsPerBlock, 1024);
+  EXPECT_EQ(r.residentBlocks, 1);
+  EXPECT_EQ(r.sharedBytes, 32 * 4);
+}
+
+TEST(KernelResources, CutsCountValuesNotInputs) {
+  Parsed p(R"(
+    func.func @main(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> {
+      %0 = fusion.exp %x : tensor<64xf32>
+      %1 = fusion.neg %0 : tensor<64xf32>
+      %2 = fusion.mul %1, %0 : tensor<64xf32>
+      %3 = fusion.add %2, %y : tensor<64xf32>
+      return %3 : tensor<64xf32>
+    })");
+  EXPECT_EQ(countLiveAcrossCuts(p.ops), (llvm::SmallVector<int64_t>{1, 2, 1}));
+}
+
+namespace {
+/// Answers as told, and counts how often it is asked to compile.
+struct Scripted : KernelProbe {
+  std::optional<ProbeResult> compile(GroupOp) override {
+    ++compiled;
+    return answer;
+  }
+  ProbeResult answer;
+  int compiled = 0;
+};
+} // namespace
+
+TEST(KernelResources, ProbesOverruleEstimatesOnceABody) {
+  Parsed p(R"(
+    func.func @main(%x: tensor<64xf32>, %y: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+      %0 = fusion.group loop (%a = %x : tensor<64xf32>) -> tensor<64xf32> {
+        %2 = fusion.exp %a : tensor<64xf32>
+        fusion.yield %2 : tensor<64xf32>
+      }
+      %1 = fusion.group loop (%b = %y : tensor<64xf32>) -> tensor<64xf32> {
+        %3 = fusion.exp %b : tensor<64xf32>
+        fusion.yield %3 : tensor<64xf32>
+      }
+      return %0, %1 : tensor<64xf32>, tensor<64xf32>
+    })");
+  Scripted probe;
+  probe.answer.registersPerThread = 40;
+  probe.answer.spillBytes = 8;
+  for (mlir::Operation *op : p.ops) {
+    KernelResources r = estimateResources(llvm::cast<GroupOp>(op), *p.legality,
+                                          makeRoundDevice(), &probe);
+    EXPECT_TRUE(r.isMeasured);
+    EXPECT_EQ(r.registersPerUnit, 40 * 512);
+    auto verdict = checkDeviceLimits(r, makeRoundDevice());
+    ASSERT_TRUE(verdict.has_value());
+    EXPECT_EQ(verdict->rule, FusionRule::Spills);
+    EXPECT_EQ(verdict->value, 8);
+  }
+  EXPECT_EQ(probe.compiled, 1);
+}
