@@ -102,22 +102,6 @@ static Value buildFolded(OpBuilder &builder, const BatchNormFold &fold,
                        added);
 }
 
-/// Erases `op` if nothing reads it, then what only it read.
-static void eraseDead(Operation *op) {
-  SmallVector<Operation *> worklist{op};
-  while (!worklist.empty()) {
-    Operation *next = worklist.pop_back_val();
-    if (!isOpTriviallyDead(next))
-      continue;
-    llvm::SmallSetVector<Operation *, 4> operands;
-    for (Value operand : next->getOperands())
-      if (Operation *def = operand.getDefiningOp())
-        operands.insert(def);
-    next->erase();
-    worklist.append(operands.begin(), operands.end());
-  }
-}
-
 static void applyFold(const BatchNormFold &fold, WeightsBuilder &weights) {
   BatchNormOp norm = fold.norm;
   OpBuilder builder(norm);

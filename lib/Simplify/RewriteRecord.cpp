@@ -1,12 +1,14 @@
 //===- RewriteRecord.cpp - What was rewritten -----------------------------===//
 //
-// Keeps `fusion.rewrites` and drops parameters that rewrites left unused.
+// Keeps `fusion.rewrites` and drops what rewrites left unused.
 //
 //===----------------------------------------------------------------------===//
 #include "RewriteRecord.h"
 
 #include "fusion/IR/FusionDialect.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -31,6 +33,24 @@ void fusion::recordRewrites(ModuleOp module, StringRef rule, int64_t count) {
   }
   entries.push_back(builder.getStringAttr(prefix + std::to_string(count)));
   module->setAttr(kRewritesAttr, builder.getArrayAttr(entries));
+}
+
+void fusion::eraseDead(Operation *op,
+                       llvm::function_ref<void(Operation *)> onErase) {
+  SmallVector<Operation *> worklist{op};
+  while (!worklist.empty()) {
+    Operation *next = worklist.pop_back_val();
+    if (!isOpTriviallyDead(next))
+      continue;
+    llvm::SmallSetVector<Operation *, 4> operands;
+    for (Value operand : next->getOperands())
+      if (Operation *def = operand.getDefiningOp())
+        operands.insert(def);
+    if (onErase)
+      onErase(next);
+    next->erase();
+    worklist.append(operands.begin(), operands.end());
+  }
 }
 
 void fusion::eraseUnusedParameters(ModuleOp module) {
