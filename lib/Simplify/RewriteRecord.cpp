@@ -37,11 +37,11 @@ void fusion::recordRewrites(ModuleOp module, StringRef rule, int64_t count) {
 
 void fusion::eraseDead(Operation *op,
                        llvm::function_ref<void(Operation *)> onErase) {
-  SmallVector<Operation *> worklist{op};
+  SmallVector<Operation *> worklist;
+  if (isOpTriviallyDead(op))
+    worklist.push_back(op);
   while (!worklist.empty()) {
     Operation *next = worklist.pop_back_val();
-    if (!isOpTriviallyDead(next))
-      continue;
     llvm::SmallSetVector<Operation *, 4> operands;
     for (Value operand : next->getOperands())
       if (Operation *def = operand.getDefiningOp())
@@ -49,7 +49,10 @@ void fusion::eraseDead(Operation *op,
     if (onErase)
       onErase(next);
     next->erase();
-    worklist.append(operands.begin(), operands.end());
+    // An op dies with its last reader, so it is listed once.
+    for (Operation *def : operands)
+      if (isOpTriviallyDead(def))
+        worklist.push_back(def);
   }
 }
 
