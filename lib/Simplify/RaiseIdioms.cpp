@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Idioms.h"
 #include "RewriteRecord.h"
+#include "fusion/IR/Weights.h"
 #include "fusion/Simplify/Passes.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"

@@ -24,14 +24,6 @@ inline mlir::remark::RemarkOpts getRemarkOpts(llvm::StringRef rule) {
   return mlir::remark::RemarkOpts::name(rule).category("fusion");
 }
 
-/// Erases `op` if nothing reads it, then what only it read. `onErase` is told
-/// of each before it goes.
-void eraseDead(mlir::Operation *op,
-               llvm::function_ref<void(mlir::Operation *)> onErase = nullptr);
-
-/// Erases `const` parameters that nothing reads. Linear in the module.
-void eraseUnusedParameters(mlir::ModuleOp module);
-
 } // namespace fusion
 
 #endif // FUSION_LIB_SIMPLIFY_REWRITERECORD_H
