@@ -50,7 +50,7 @@ static int64_t getElementBytes(Type elementType) {
 }
 
 bool fusion::isCheapToClone(Operation *op) {
-  if (isa<BroadcastOp, IotaOp>(op))
+  if (isa<BroadcastOp, IotaOp, SliceOp>(op))
     return true;
   auto cast = dyn_cast<CastOp>(op);
   return cast &&

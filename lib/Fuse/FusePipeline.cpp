@@ -15,8 +15,14 @@ using namespace fusion;
 
 void fusion::buildFusePipeline(OpPassManager &manager,
                                const FuseOptions &options) {
+  manager.addNestedPass<func::FuncOp>(createDecomposeNamed());
+  // New products, not groups: the certificate starts from them.
+  if (!llvm::is_contained(options.noFuse, "projections")) {
+    MergeProjectionsOptions projections;
+    projections.parameterFolder = options.parameterFolder;
+    manager.addPass(createMergeProjections(projections));
+  }
   OpPassManager &functions = manager.nest<func::FuncOp>();
-  functions.addPass(createDecomposeNamed());
   functions.addPass(createRecordFusionCertificate());
   FuseVerticalOptions vertical;
   vertical.maxOps = options.maxOps;

@@ -5,8 +5,7 @@
 // those of ArithmeticPatterns.cpp and StructuralPatterns.cpp.
 //
 //===----------------------------------------------------------------------===//
-#include "RewriteRecord.h"
-#include "fusion/IR/FusionDialect.h"
+#include "fusion/IR/Weights.h"
 #include "fusion/Simplify/Passes.h"
 
 #include "mlir/IR/Dominance.h"

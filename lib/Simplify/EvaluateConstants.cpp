@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "ConstantEvaluator.h"
 #include "RewriteRecord.h"
-#include "fusion/IR/Parameters.h"
+#include "fusion/IR/Weights.h"
 #include "fusion/Simplify/Passes.h"
 
 #define DEBUG_TYPE "fusion-evaluate-constants"

@@ -8,9 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "BatchNormAnalysis.h"
 #include "RewriteRecord.h"
+#include "fusion/IR/Weights.h"
 #include "fusion/Simplify/Passes.h"
-
-#include "mlir/IR/DialectResourceBlobManager.h"
 
 #define DEBUG_TYPE "fusion-fold-batch-norm"
 
@@ -23,48 +22,6 @@ using namespace mlir;
 using namespace fusion;
 
 static constexpr llvm::StringLiteral kRule = "fold-batch-norm";
-
-namespace {
-/// Adds new weights to the module, in the form that the old ones have.
-class WeightsBuilder {
-public:
-  WeightsBuilder(ModuleOp module, ConstantReader &reader)
-      : symbols(module), reader(reader) {}
-
-  /// A value with the elements of `data`, named after `old` and `suffix`.
-  Value build(OpBuilder &builder, Location loc, Value old, StringRef suffix,
-              const TensorData &data) {
-    while (auto reshape = old.getDefiningOp<ReshapeOp>())
-      old = reshape.getInput();
-    ParameterOp parameter = reader.getParameter(old);
-    if (!parameter) {
-      std::string name = "weights";
-      if (auto constant = old.getDefiningOp<ConstantOp>())
-        if (auto resource =
-                dyn_cast<DenseResourceElementsAttr>(constant.getValue()))
-          name = resource.getRawHandle().getKey().str();
-      return ConstantOp::create(builder, loc, data.getType(),
-                                data.getAttr((name + suffix).str()));
-    }
-    std::string name = (parameter.getSymName() + suffix).str();
-    OpBuilder atModule(parameter);
-    auto added = ParameterOp::create(
-        atModule, parameter.getLoc(), name, ParameterKind::Const,
-        data.getType(), /*file=*/StringAttr(), /*key=*/StringAttr(),
-        /*sha256=*/StringAttr(), data.getAttr(name));
-    added->remove();
-    symbols.insert(added, parameter->getIterator());
-    reader.add(added);
-    return GetParameterOp::create(
-        builder, loc, data.getType(),
-        FlatSymbolRefAttr::get(added.getSymNameAttr()));
-  }
-
-private:
-  SymbolTable symbols;
-  ConstantReader &reader;
-};
-} // namespace
 
 static Value getWeights(Operation *producer) {
   if (auto conv = dyn_cast<ConvOp>(producer))
@@ -100,22 +57,6 @@ static Value buildFolded(OpBuilder &builder, const BatchNormFold &fold,
                                     builder.getI64IntegerAttr(fold.batchScale));
   return AddOp::create(builder, norm.getLoc(), matmul.getType(), product,
                        added);
-}
-
-/// Erases `op` if nothing reads it, then what only it read.
-static void eraseDead(Operation *op) {
-  SmallVector<Operation *> worklist{op};
-  while (!worklist.empty()) {
-    Operation *next = worklist.pop_back_val();
-    if (!isOpTriviallyDead(next))
-      continue;
-    llvm::SmallSetVector<Operation *, 4> operands;
-    for (Value operand : next->getOperands())
-      if (Operation *def = operand.getDefiningOp())
-        operands.insert(def);
-    next->erase();
-    worklist.append(operands.begin(), operands.end());
-  }
 }
 
 static void applyFold(const BatchNormFold &fold, WeightsBuilder &weights) {

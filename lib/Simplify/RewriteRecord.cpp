@@ -1,6 +1,6 @@
 //===- RewriteRecord.cpp - What was rewritten -----------------------------===//
 //
-// Keeps `fusion.rewrites` and drops parameters that rewrites left unused.
+// Keeps `fusion.rewrites`.
 //
 //===----------------------------------------------------------------------===//
 #include "RewriteRecord.h"
@@ -31,18 +31,4 @@ void fusion::recordRewrites(ModuleOp module, StringRef rule, int64_t count) {
   }
   entries.push_back(builder.getStringAttr(prefix + std::to_string(count)));
   module->setAttr(kRewritesAttr, builder.getArrayAttr(entries));
-}
-
-void fusion::eraseUnusedParameters(ModuleOp module) {
-  llvm::DenseSet<StringAttr> used;
-  module.walk([&](Operation *op) {
-    // Any attribute may name a symbol: a program op, a user's own op.
-    op->getAttrDictionary().walk(
-        [&](SymbolRefAttr ref) { used.insert(ref.getRootReference()); });
-  });
-  for (auto parameter :
-       llvm::make_early_inc_range(module.getOps<ParameterOp>()))
-    if (parameter.getKind() == ParameterKind::Const &&
-        !used.contains(parameter.getSymNameAttr()))
-      parameter.erase();
 }

@@ -24,9 +24,6 @@ inline mlir::remark::RemarkOpts getRemarkOpts(llvm::StringRef rule) {
   return mlir::remark::RemarkOpts::name(rule).category("fusion");
 }
 
-/// Erases `const` parameters that nothing reads. Linear in the module.
-void eraseUnusedParameters(mlir::ModuleOp module);
-
 } // namespace fusion
 
 #endif // FUSION_LIB_SIMPLIFY_REWRITERECORD_H

@@ -20,6 +20,8 @@ void fusion::buildSimplifyPipeline(OpPassManager &pm,
   FoldBatchNormOptions fold;
   fold.exactRewritesOnly = options.exactRewritesOnly;
   fold.parameterFolder = options.parameterFolder;
+  RaiseIdiomsOptions raise;
+  raise.exactRewritesOnly = options.exactRewritesOnly;
   PropagateLayoutOptions propagate;
   propagate.layout = options.layout;
   propagate.exactRewritesOnly = options.exactRewritesOnly;
@@ -34,12 +36,16 @@ void fusion::buildSimplifyPipeline(OpPassManager &pm,
   // Constants that the layout transposed.
   pm.addPass(createEvaluateConstants(evaluate));
   pm.addPass(createCanonicalize());
+  // Behind the layout: it moves transposes through primitives, not through
+  // norms, and rows of channels come to lie last by it.
+  pm.addPass(createRaiseIdioms(raise));
+  pm.addPass(createCanonicalize());
 }
 
 void fusion::registerSimplifyPipelines() {
   PassPipelineRegistration<SimplifyOptions>(
       "fusion-simplify",
-      "The phase simplify: canonical forms, folded BatchNorms, evaluated constants, "
-      "channels-last layout",
+      "The phase simplify: canonical forms, folded BatchNorms, evaluated "
+      "constants, channels-last layout, named ops",
       buildSimplifyPipeline);
 }

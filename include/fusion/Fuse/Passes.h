@@ -50,7 +50,13 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
       *this, "no-fuse",
       llvm::cl::desc(
           "Kinds of fusion to leave out: vertical puts each op in a group "
-          "of its own, horizontal gives each group a launch of its own")};
+          "of its own, horizontal gives each group a launch of its own, "
+          "projections merges no products")};
+  Option<std::string> parameterFolder{
+      *this, "parameter-folder",
+      llvm::cl::desc("Folder that parameters' files are relative to (default: "
+                     "the module's own)"),
+      llvm::cl::init("")};
 };
 
 /// Graph after simplify -> graph of groups. Runs on the functions of a module.

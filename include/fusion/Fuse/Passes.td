@@ -35,6 +35,61 @@ def DecomposeNamed : Pass<"fusion-decompose-named", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
+def MergeProjections : Pass<"fusion-merge-projections", "::mlir::ModuleOp"> {
+  let summary = "computes the projections of one value by one product";
+  let description = [{
+    Matmuls, or 1x1 convolutions of layout nhwc, that read the same value (views
+    aside) and have known weights become one, whose weights lie side by side,
+    packed at compile time; each result is a slice. Widths may differ. Biases
+    are packed too; a member without one gets -0.0, which changes no sum. An op
+    of one operand that follows each of them is done before the slices.
+
+    Requires: nothing.
+    Ensures: each column is the same sum of the same terms as before: no bit
+    changes, as by any grouping. Nothing is concatenated at run time. Idempotent.
+    Leaves alone: weights computed at run time, or `state`; left sides read
+    transposed; different element types, batch dimensions of the weights,
+    strides; members more than `distance` ops apart; weights that others read
+    too, if the packed copy adds more than `growth` bytes; sets where copying
+    results that are read whole (by a product, or returned) out of the merged one
+    costs more than the merge saves.
+    Reports: `merge-projections`, for each set and each product that can't join
+    one, with predicted microseconds.
+
+    Before:
+    ```mlir
+    func.func @main(%x: tensor<2x1xf32>) -> (tensor<2x2xf32>, tensor<1x2xf32>) {
+      %w = fusion.constant dense<[[1.0, 2.0]]> : tensor<1x2xf32>
+      %v = fusion.constant dense<3.0> : tensor<1x1xf32>
+      %0 = fusion.matmul %x, %w : tensor<2x1xf32>, tensor<1x2xf32>
+      %1 = fusion.matmul %x, %v : tensor<2x1xf32>, tensor<1x1xf32>
+      %2 = fusion.transpose %1 permutation = [1, 0] : tensor<2x1xf32>
+      return %0, %2 : tensor<2x2xf32>, tensor<1x2xf32>
+    }
+    ```
+    After:
+    ```mlir
+    func.func @main(%x: tensor<2x1xf32>) -> (tensor<2x2xf32>, tensor<1x2xf32>) {
+      %w = fusion.constant dense<[[1.0, 2.0, 3.0]]> : tensor<1x3xf32>
+      %0 = fusion.matmul %x, %w : tensor<2x1xf32>, tensor<1x3xf32>
+      %1 = fusion.slice %0 starts = [0, 0] limits = [2, 2] strides = [1, 1] : tensor<2x3xf32>
+      %2 = fusion.slice %0 starts = [0, 2] limits = [2, 3] strides = [1, 1] : tensor<2x3xf32>
+      %3 = fusion.transpose %2 permutation = [1, 0] : tensor<2x1xf32>
+      return %1, %3 : tensor<2x2xf32>, tensor<1x2xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"growth", "growth", "int64_t", "65536",
+           "bytes that the weights may grow by, for each merge">,
+    Option<"distance", "distance", "int64_t", "64",
+           "ops between one member and the next">,
+    Option<"parameterFolder", "parameter-folder", "std::string", "",
+           "folder that parameters' files are relative to (default: the module's own)">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
 def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
   let summary = "puts every op into a group, producers with their consumers";
   let description = [{

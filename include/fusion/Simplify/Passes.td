@@ -190,4 +190,49 @@ def PropagateLayout : Pass<"fusion-propagate-layout", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
+def RaiseIdioms : Pass<"fusion-raise-idioms", "::mlir::ModuleOp"> {
+  let summary = "replaces chains of primitives by the named op that they spell";
+  let description = [{
+    `layer_norm`, `rms_norm`, `softmax`, `log_softmax`, `gelu` (erf and tanh) and
+    `silu`, as exporters write them: operands in either order, with `sqrt`,
+    `rsqrt` or a power, a division or a product with a reciprocal, reshapes of
+    unit dimensions and broadcasts between.
+
+    *Requires*: canonical form gives the best result, but nothing is assumed.
+
+    *Ensures*: a named op has the meaning of the chain. On f32 and f64 a norm or
+    softmax whose decomposition is the chain, op for op, has the same bits;
+    every other raise may change roundings and is counted in `fusion.rewrites`
+    of the module. Running the pass twice is running it once.
+
+    *Leaves alone*: a chain whose interior values something else reads, results
+    of the function included; rows that are not the last dimensions (norms), or
+    along several (softmax); a variance that is not the mean of squared
+    distances (unbiased, or `E[x^2] - E[x]^2`, which loses all digits); epsilon
+    outside of the root; exponentials without the largest element subtracted;
+    the logarithm of a softmax; a scale or bias that has not the shape of the
+    row (the norm is raised, the scale stays behind it); rows of unknown size;
+    with `exact-rewrites-only`, every raise that may change a bit.
+
+    *Reports*: remark `raise-idioms`, passed, for each op raised, with the number
+    of ops that it replaces and what rounds differently; missed, with the
+    reason, for each chain that comes near to one.
+
+    Example:
+    ```mlir
+    %s = fusion.sigmoid %x : tensor<4xf64>
+    %y = fusion.mul %s, %x : tensor<4xf64>
+    ```
+    becomes
+    ```mlir
+    %y = fusion.silu %x : tensor<4xf64>
+    ```
+  }];
+  let options = [
+    Option<"exactRewritesOnly", "exact-rewrites-only", "bool", "false",
+           "Raise only what keeps every bit">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
 #endif // FUSION_SIMPLIFY_PASSES_TD
