@@ -62,18 +62,24 @@ GraphStats fusion::computeGraphStats(ModuleOp module) {
   return stats;
 }
 
+/// Distinct reasons of a rule that are told apart.
+static constexpr size_t kReasonsOfARule = 4;
+
 void DecisionLog::add(StringRef rule, bool accepted, StringRef reason,
                       int64_t bytes, std::string example) {
   std::lock_guard<std::mutex> lock(mutex);
-  auto [it, isNew] =
-      index.try_emplace((accepted ? "+" : "-") + rule.str(), counts.size());
-  if (isNew)
+  // Rows for the first few reasons; the rest share one, which tells none.
+  std::string key = (accepted ? "+" : "-") + rule.str() + '\0';
+  size_t &distinct = reasons[key];
+  if (distinct == kReasonsOfARule && !index.contains(key + reason.str()))
+    reason = "";
+  auto [it, isNew] = index.try_emplace(key + reason.str(), counts.size());
+  if (isNew) {
+    distinct += !reason.empty();
     counts.push_back(
         {rule.str(), reason.str(), accepted, 0, 0, std::move(example)});
+  }
   DecisionCount &entry = counts[it->second];
-  // One text for many decisions is told only if it is true of all of them.
-  if (entry.reason != reason)
-    entry.reason.clear();
   ++entry.count;
   entry.bytes += bytes;
 }
@@ -152,7 +158,8 @@ ExplainReport fusion::computeExplain(GraphStats before, GraphStats after,
   for (auto *list : {&report.fused, &report.refused, &report.rewritten,
                      &report.notRewritten})
     llvm::sort(*list, [](const DecisionCount &a, const DecisionCount &b) {
-      return std::tie(b.count, a.rule) < std::tie(a.count, b.rule);
+      return std::tie(b.count, a.rule, a.reason) <
+             std::tie(a.count, b.rule, b.reason);
     });
   return report;
 }
@@ -203,7 +210,9 @@ static void printCounts(StringRef title, ArrayRef<DecisionCount> counts,
       os << '\n';
       os.indent(kTextColumn);
     }
-    printWrapped(count.reason, os);
+    printWrapped(count.reason.empty() ? StringRef("for other reasons")
+                                      : StringRef(count.reason),
+                 os);
     if (withExample && !count.example.empty()) {
       os.indent(kTextColumn);
       printWrapped("e.g. " + count.example, os);
