@@ -57,10 +57,6 @@ void *aligned_alloc(size_t alignment, size_t size) noexcept {
 void *memalign(size_t alignment, size_t size) noexcept {
   return mayAllocate() ? __libc_memalign(alignment, size) : refuse();
 }
-int posix_memalign(void **memory, size_t alignment, size_t size) noexcept {
-  *memory = mayAllocate() ? __libc_memalign(alignment, size) : nullptr;
-  return *memory ? 0 : ENOMEM;
-}
 void *mmap(void *address, size_t size, int protection, int flags, int file,
            off_t offset) noexcept {
   if (mayAllocate())

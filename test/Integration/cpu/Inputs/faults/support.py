@@ -17,6 +17,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
+import numpy as np  # noqa: E402
+
 from _support import BIN, ROOT, Checks  # noqa: E402
 
 SMALL = """
@@ -143,6 +145,19 @@ class Stage:
             return None
         self.check(f"signal {number}", f"ends within {seconds:.0f} s", took < seconds, f"{took:.1f} s")
         return subprocess.CompletedProcess(command, process.returncode, out, errors)
+
+
+def compileStage(checks, root, name):
+    """A model with a parameter; out.fsn is the old output."""
+    stage = Stage(checks, root, name)
+    (stage.folder / "small.mlir").write_text(SMALL)
+    writeSafetensors(stage.folder / "small.safetensors", "w", np.arange(64, dtype=np.float32))
+    done = stage.run(compiler("small.mlir", "-o", "out.fsn"))
+    checks.check(f"{name}: the small model compiles", done.returncode == 0, done.stderr.decode()[:300])
+    new = (stage.folder / "out.fsn").read_bytes()
+    (stage.folder / "out.fsn").write_bytes(b"old")
+    stage.remember()
+    return stage, {"out.fsn": new}
 
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
