@@ -96,7 +96,7 @@ static int isOnDisk(const char *path) {
     va_start(rest, flags);                                                     \
     mode_t mode = makes(flags) ? va_arg(rest, mode_t) : 0;                     \
     va_end(rest);                                                              \
-    return makes(flags) && isOnDisk(path) && strike()                                            \
+    return makes(flags) && isOnDisk(path) && strike()                          \
                ? -1                                                            \
                : (int)syscall(SYS_open, path, flags | O_LARGEFILE, mode);      \
   }
