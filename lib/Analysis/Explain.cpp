@@ -62,18 +62,23 @@ GraphStats fusion::computeGraphStats(ModuleOp module) {
   return stats;
 }
 
+/// Distinct reasons of a rule that are told apart.
+static constexpr size_t kReasonsOfARule = 4;
+
 void DecisionLog::add(DecisionCount decision) {
   std::lock_guard<std::mutex> lock(mutex);
-  auto [it, isNew] = index.try_emplace(
-      (decision.accepted ? "+" : "-") + decision.rule, counts.size());
+  // Rows for the first few reasons; the rest share one, which tells none.
+  std::string key = (decision.accepted ? "+" : "-") + decision.rule + '\0';
+  size_t &distinct = reasons[key];
+  if (distinct == kReasonsOfARule && !index.contains(key + decision.reason))
+    decision.reason.clear();
+  auto [it, isNew] = index.try_emplace(key + decision.reason, counts.size());
   if (isNew) {
+    distinct += !decision.reason.empty();
     counts.push_back(std::move(decision));
     return;
   }
   DecisionCount &entry = counts[it->second];
-  // One text for many decisions is told only if it is true of all of them.
-  if (entry.reason != decision.reason)
-    entry.reason.clear();
   entry.count += decision.count;
   entry.bytes += decision.bytes;
   entry.separateUs += decision.separateUs;
@@ -160,7 +165,8 @@ ExplainReport fusion::computeExplain(GraphStats before, GraphStats after,
   for (auto *list : {&report.fused, &report.refused, &report.rewritten,
                      &report.notRewritten})
     llvm::sort(*list, [](const DecisionCount &a, const DecisionCount &b) {
-      return std::tie(b.count, a.rule) < std::tie(a.count, b.rule);
+      return std::tie(b.count, a.rule, a.reason) <
+             std::tie(a.count, b.rule, b.reason);
     });
   return report;
 }
@@ -211,7 +217,9 @@ static void printCounts(StringRef title, ArrayRef<DecisionCount> counts,
       os << '\n';
       os.indent(kTextColumn);
     }
-    printWrapped(count.reason, os);
+    printWrapped(count.reason.empty() ? StringRef("for other reasons")
+                                      : StringRef(count.reason),
+                 os);
     if (count.separateUs > 0) {
       os.indent(kTextColumn);
       printWrapped(llvm::formatv("predicted us: {0:f1} apart, {1:f1} fused",

@@ -206,6 +206,7 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
     group->setAttr("fusion.in_place", builder.getDenseI64ArrayAttr(flat));
   remark::passed(group.getLoc(),
                  remark::RemarkOpts::name("emit-kernel").category("fusion"))
+      << remark::reason("one kernel for each distinct group body")
       << describe(group) << " is kernel " << name;
   return success();
 }

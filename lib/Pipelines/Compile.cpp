@@ -178,7 +178,7 @@ llvm::Error fusion::checkRunBefore(const CompileOptions &options) {
 
 CompileStatus fusion::runPhases(ModuleOp module,
                                 const CompileOptions &options) {
-  bool internal = false, overLimit = false;
+  bool internal = false, overLimit = false, reported = false;
   ScopedDiagnosticHandler handler(
       module.getContext(), [&](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
@@ -187,7 +187,11 @@ CompileStatus fusion::runPhases(ModuleOp module,
           if (StringRef(diagnostic.str())
                   .starts_with("Failures have been detected while processing"))
             return success();
-          internal |= getErrorKind(diagnostic) == ErrorKind::Internal;
+          reported = true;
+          // The pass manager's own words for a crash that it survived.
+          internal |=
+              getErrorKind(diagnostic) == ErrorKind::Internal ||
+              StringRef(diagnostic.str()).starts_with("A signal was caught");
           overLimit |= getErrorKind(diagnostic) == ErrorKind::Resources;
         }
         return failure(); // let the tool's handler print it
@@ -201,9 +205,10 @@ CompileStatus fusion::runPhases(ModuleOp module,
         return CompileStatus::Internal; // checkRunBefore was not asked
     buildPhase(manager, phase, options);
     if (manager.size() != 0 && failed(manager.run(module)))
-      return internal    ? CompileStatus::Internal
-             : overLimit ? CompileStatus::NoResources
-                         : CompileStatus::BadProgram;
+      // A pass that fails owes an error.
+      return internal || !reported ? CompileStatus::Internal
+             : overLimit           ? CompileStatus::NoResources
+                                   : CompileStatus::BadProgram;
     if (options.afterPhase)
       options.afterPhase(phase, module);
     if (!options.dumpDirectory.empty() &&

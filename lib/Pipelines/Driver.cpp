@@ -172,6 +172,9 @@ void Driver::emit(ModuleOp module) {
     build.provenance.push_back({"plugin", plugin});
   rt::Expected<rt::Module> executable = buildExecutableModule(module, build);
   if (!executable) {
+    // Errors of the program were told with their place.
+    if (executable.status().code() == rt::Code::Resources)
+      fail(rt::Code::Resources, executable.status().message());
     result.code = int(executable.status().code());
     return;
   }

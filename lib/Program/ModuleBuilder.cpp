@@ -114,8 +114,10 @@ static rt::Status nativeCodeFailed(ModuleOp kernels, llvm::Error error) {
     code = info.convertToErrorCode();
     message = info.message();
   });
-  kernels.emitError(message);
   bool ofCompiler = code == llvm::inconvertibleErrorCode();
+  // A limit of the system has no place in the program: the caller tells it.
+  if (ofCompiler)
+    kernels.emitError(message);
   return rt::Status(ofCompiler ? rt::Code::Internal : rt::Code::Resources,
                     message);
 }

@@ -267,6 +267,7 @@ struct EvaluateConstants final
       rounded += evaluator.run(function.getFunctionBody().front());
       if (evaluator.getEvaluatedCount() > 0)
         remark::passed(function->getLoc(), getRemarkOpts(kRule))
+            << remark::add("computed what depends on constants only")
             << remark::metric("Constants", evaluator.getEvaluatedCount());
     }
     recordRewrites(module, kRule, rounded);

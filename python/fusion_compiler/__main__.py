@@ -2,7 +2,8 @@
 
 import sys
 
-from .cli import main
+from .cli import handle_signals, main
 
 if __name__ == "__main__":
+    handle_signals()
     sys.exit(main())

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
 import traceback
 from typing import NoReturn, Optional, Sequence
@@ -142,6 +143,22 @@ def import_model(arguments: Optional[Sequence[str]] = None, program: str = "fusi
     write_module(module, options.output)
 
 
+class _Interrupted(BaseException):
+    """A signal asked for an end; unwinding removes temporary files."""
+
+
+def _interrupt(number: int, _frame) -> None:
+    signal.signal(number, signal.SIG_DFL)  # the second one kills
+    raise _Interrupted(number)
+
+
+def handle_signals() -> None:
+    """Lets SIGINT, SIGTERM and SIGHUP end a command with its cleanup and exit code 128 + n. For whole processes."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, _interrupt)
+
+
 def _run(command) -> int:
     """Runs a command; the exit code of the contract."""
     try:
@@ -153,6 +170,8 @@ def _run(command) -> int:
         code, message = RESOURCES, "not enough memory"
     except KeyboardInterrupt:
         code, message = 130, "interrupted"
+    except _Interrupted as error:
+        code, message = 128 + error.args[0], f"interrupted by signal {error.args[0]}"
     except RecursionError:
         code, message = BAD_PROGRAM, "the model nests too deeply"
     except Exception as error:  # noqa: BLE001 - the last line of defence against a traceback
@@ -165,6 +184,7 @@ def _run(command) -> int:
 
 def fusion_import() -> None:
     """Entry point of the `fusion-import` script."""
+    handle_signals()
     sys.exit(_run(import_model))
 
 

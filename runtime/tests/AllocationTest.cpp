@@ -1,8 +1,9 @@
 //===- AllocationTest.cpp - Every allocation may fail ---------------------===//
 //
-// Replaces operator new (oneDNN's too) and aligned_alloc by versions that fail
-// at the n-th call, for every n, and goes through load, session and run: the
-// outcome is `Resources` or success, never a crash.
+// Replaces the C library's allocators (operator new, oneDNN, the loader and the
+// JIT sit on them) and mmap by versions that fail at the n-th call, for every
+// n, and goes through load, session and run: the outcome is `Resources` or
+// success, never a crash.
 //
 //===----------------------------------------------------------------------===//
 #include "TestModules.h"
@@ -11,9 +12,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <new>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /// Calls until the failing one; negative: never fail. Only this thread counts.
 static thread_local long remaining = -1;
@@ -29,26 +31,40 @@ static bool mayAllocate() {
   return false;
 }
 
-void *operator new(size_t size) {
-  void *memory = mayAllocate() ? std::malloc(size ? size : 1) : nullptr;
-  if (!memory)
-    throw std::bad_alloc();
-  return memory;
-}
-void *operator new(size_t size, const std::nothrow_t &) noexcept {
-  return mayAllocate() ? std::malloc(size ? size : 1) : nullptr;
-}
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+// The executable's definitions are those of every library in it.
+extern "C" {
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+void *__libc_memalign(size_t, size_t);
 
-// The executable's definition is used by the static runtime in it.
-extern "C" void *aligned_alloc(size_t alignment, size_t size) noexcept {
-  void *memory = nullptr;
-  if (!mayAllocate() || posix_memalign(&memory, alignment, size) != 0) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  return memory;
+static void *refuse() {
+  errno = ENOMEM;
+  return nullptr;
+}
+void *malloc(size_t size) noexcept {
+  return mayAllocate() ? __libc_malloc(size) : refuse();
+}
+void *calloc(size_t count, size_t size) noexcept {
+  return mayAllocate() ? __libc_calloc(count, size) : refuse();
+}
+void *realloc(void *memory, size_t size) noexcept {
+  return mayAllocate() ? __libc_realloc(memory, size) : refuse();
+}
+void *aligned_alloc(size_t alignment, size_t size) noexcept {
+  return mayAllocate() ? __libc_memalign(alignment, size) : refuse();
+}
+void *memalign(size_t alignment, size_t size) noexcept {
+  return mayAllocate() ? __libc_memalign(alignment, size) : refuse();
+}
+void *mmap(void *address, size_t size, int protection, int flags, int file,
+           off_t offset) noexcept {
+  if (mayAllocate())
+    return reinterpret_cast<void *>(
+        syscall(SYS_mmap, address, size, protection, flags, file, offset));
+  errno = ENOMEM;
+  return MAP_FAILED;
+}
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "TestModules.h"
 
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -117,6 +118,22 @@ TEST(ModuleFile, TruncationAtEveryByteIsRejected) {
         std::vector<uint8_t>(bytes.begin(), bytes.begin() + long(size)));
     auto view = readModule(part.data(), part.size());
     ASSERT_EQ(view.status().code(), Code::Rejected) << size;
+  }
+}
+
+TEST(ModuleFile, TruncationOfALargeModuleIsRejected) {
+  Module module = convModule();
+  module.constants.resize(4 << 20, 1);
+  module.program.segments[3].size = module.constants.size();
+  std::string path = temporaryPath("large.fsn");
+  ASSERT_TRUE(writeModuleFile(module, path).ok());
+  struct stat info;
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  ASSERT_TRUE(loadModuleFile(path).ok());
+  // From the end on, so that each size is a truncation of the file before.
+  for (off_t size = (info.st_size - 1) / 4096 * 4096; size >= 0; size -= 4096) {
+    ASSERT_EQ(truncate(path.c_str(), size), 0);
+    ASSERT_EQ(loadModuleFile(path).status().code(), Code::Rejected) << size;
   }
 }
 
@@ -463,6 +480,15 @@ TEST(ModuleFile, ChangedFileIsDetectedBeforeARun) {
     file << "x";
   }
   EXPECT_EQ((*loaded)->checkUnchanged().code(), Code::Rejected);
+  // So is a byte that changes in place.
+  ASSERT_TRUE(writeModuleFile(smallModule(), path).ok());
+  auto other = loadModuleFile(path);
+  ASSERT_TRUE(other.ok());
+  usleep(20000); // the clock of time stamps is coarse
+  int descriptor = ::open(path.c_str(), O_WRONLY);
+  ASSERT_EQ(pwrite(descriptor, "x", 1, 200), 1);
+  close(descriptor);
+  EXPECT_EQ((*other)->checkUnchanged().code(), Code::Rejected);
   // Replacing the file leaves the mapped one as it was.
   ASSERT_TRUE(writeModuleFile(smallModule(), path).ok());
   auto again = loadModuleFile(path);

@@ -6,12 +6,15 @@
 //===----------------------------------------------------------------------===//
 #include "Session.h"
 #include "ElfCheck.h"
+#include "HostMemory.h"
 #include "TestModules.h"
 #include "Trust.h"
 
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -273,6 +276,50 @@ TEST(Session, HugeArenaIsRefusedNotAttempted) {
   module.program.peakBytes = uint64_t(1) << 50;
   auto session = Session::create(load(module), {});
   EXPECT_EQ(session.status().code(), Code::Resources);
+}
+
+/// A root folder whose files say what memory there is.
+std::string fakeRoot(const std::string &groups) {
+  std::string root = temporaryPath("root");
+  std::filesystem::remove_all(root);
+  auto write = [&](const std::string &path, const std::string &text) {
+    std::filesystem::path file = root + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  };
+  write("/proc/meminfo",
+        "MemTotal:  1000 kB\nMemFree: 1 kB\nSwapTotal: 24 kB\n");
+  write("/proc/self/cgroup", groups);
+  write("/sys/fs/cgroup/memory.max", "max\n");
+  write("/sys/fs/cgroup/a/memory.max", "4096\n");
+  write("/sys/fs/cgroup/a/b/memory.max", "max\n");
+  write("/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "8192\n");
+  write("/sys/fs/cgroup/memory/c/d/memory.limit_in_bytes",
+        "9223372036854771712\n");
+  return root;
+}
+
+TEST(Session, ControlGroupsLimitTheMemory) {
+  uint64_t machine = 1024 * 1024;
+  EXPECT_EQ(hostMemoryLimit(fakeRoot("")), machine);
+  EXPECT_EQ(hostMemoryLimit(fakeRoot("0::/\n")), machine);
+  // A limit of a group above counts, in both versions.
+  EXPECT_EQ(hostMemoryLimit(fakeRoot("0::/a/b\n")), 4096u);
+  EXPECT_EQ(hostMemoryLimit(fakeRoot("3:cpuset:/a\n4:cpu,memory:/c/d\n0::/\n")),
+            8192u);
+  // A container sees a path that isn't mounted.
+  EXPECT_EQ(hostMemoryLimit(fakeRoot("4:memory:/gone/x\n")), machine);
+  EXPECT_EQ(hostMemoryLimit(fakeRoot("garbage\n:\n::\n0::b\n")), machine);
+  EXPECT_EQ(hostMemoryLimit("/nowhere"), 0u);
+  // This machine says something, and a program that needs more is refused.
+  uint64_t here = hostMemoryLimit();
+  ASSERT_GT(here, uint64_t(1) << 20);
+  Module module = reluModule();
+  module.program.segments[0].size = (here / 4096 + 1) * 4096;
+  module.program.peakBytes = module.program.segments[0].size;
+  auto session = Session::create(load(module), {});
+  EXPECT_EQ(session.status().code(), Code::Resources);
+  EXPECT_HAS(session.status().message(), "this process can have");
 }
 
 TEST(Session, TwoModulesRunTheirOwnCode) {

@@ -284,7 +284,8 @@ class FusionRun(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_AS, (1 << 27, 1 << 27))
 
         result = run(self.module, "--random-inputs", 1, preexec_fn=limit)
-        self.assertIn(result.returncode, (0, 5, 6, 127), result.stderr)
+        # 127: the system's loader found no room for the libraries.
+        self.assertIn(result.returncode, (0, 6, 127), result.stderr)
 
 
 class Binding(unittest.TestCase):

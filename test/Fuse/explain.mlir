@@ -13,6 +13,8 @@
 // CHECK:      groups
 // CHECK-DAG:  1 library
 // CHECK-DAG:  1 row_reduce
+// CHECK:      rewritten
+// CHECK-NEXT: 2 {{ *}}emit-kernel {{ *}}one kernel for each distinct group
 // CHECK:      fused pairs, traffic saved
 // CHECK-DAG:  1 {{ *}}256 B fuse-epilogue
 // CHECK-DAG:  1 {{ *}}256 B fuse-row-reduce

@@ -4,14 +4,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Driver.h"
+#include "fusion/Pipelines/ToolProcess.h"
 
 #include "ModuleFile.h"
 
 #include "mlir/Support/FileUtilities.h"
-#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <csignal>
 
 using namespace fusion;
 
@@ -21,9 +19,7 @@ static int fail(rt::Code code, const llvm::Twine &message) {
 }
 
 int main(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
-  // A full disk or a size limit is an error to report, not a signal to die by.
-  std::signal(SIGXFSZ, SIG_IGN);
+  ToolProcess process(argc, argv);
   llvm::Expected<CommandLine> line =
       parseCommandLine(std::vector<std::string>(argv + 1, argv + argc));
   if (!line)
@@ -31,7 +27,7 @@ int main(int argc, char **argv) {
   if (line->help || line->version) {
     llvm::outs() << (line->help ? getHelp()
                                 : "fusion-compile " FUSION_VERSION "\n");
-    return 0;
+    return process.finish();
   }
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> source =
@@ -57,5 +53,5 @@ int main(int argc, char **argv) {
       return fail(status.code(), status.message());
   }
   llvm::outs() << compilation.explanation;
-  return 0;
+  return process.finish();
 }

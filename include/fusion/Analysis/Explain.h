@@ -38,7 +38,8 @@ struct GraphStats {
 /// Counts over the functions of `module` at the graph level.
 GraphStats computeGraphStats(mlir::ModuleOp module);
 
-/// Remarks with one id and outcome.
+/// Remarks with one id, outcome and reason; where a rule has many reasons (they
+/// hold names and sizes), the last entry counts the rest and has no reason.
 struct DecisionCount {
   std::string rule;
   std::string reason;
@@ -65,8 +66,10 @@ public:
 private:
   mutable std::mutex mutex;
   llvm::SmallVector<DecisionCount, 0> counts;
-  /// Rule and outcome -> index in `counts`.
+  /// Rule, outcome and reason -> index in `counts`.
   llvm::StringMap<size_t> index;
+  /// Rule and outcome -> how many reasons have an entry.
+  llvm::StringMap<size_t> reasons;
 };
 
 /// Makes the remarks of category "fusion" of all passes that run in `context`

@@ -138,7 +138,7 @@ def Fusion_GeluOp : Fusion_ElementwiseOp<"gelu", [SameOperandsAndResultType], 20
   }];
   let arguments = (ins Fusion_GeluKindAttr:$kind, Fusion_FloatTensor:$input);
   let results = (outs Fusion_FloatTensor:$result);
-  let assemblyFormat = "$kind `,` $input attr-dict `:` type($input)";
+  let assemblyFormat = "`` $kind `,` $input attr-dict `:` type($input)";
 }
 
 #endif // FUSION_IR_ACTIVATIONOPS_TD

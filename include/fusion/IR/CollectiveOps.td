@@ -72,7 +72,7 @@ def Fusion_AllReduceOp : Fusion_CollectiveOp<"all_reduce"> {
     ```
   }];
   let arguments = (ins Fusion_ReduceKindAttr:$kind, Variadic<Fusion_NumberTensor>:$inputs, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
-  let assemblyFormat = "$kind `,` $inputs `on` custom<MeshGroup>($mesh, $axes) attr-dict `:` custom<MatchingTypes>(type($inputs), type($outputs))";
+  let assemblyFormat = "`` $kind `,` $inputs `on` custom<MeshGroup>($mesh, $axes) attr-dict `:` custom<MatchingTypes>(type($inputs), type($outputs))";
 }
 
 def Fusion_AllGatherOp : Fusion_CollectiveOp<"all_gather"> {
@@ -106,7 +106,7 @@ def Fusion_ReduceScatterOp : Fusion_CollectiveOp<"reduce_scatter"> {
     ```
   }];
   let arguments = (ins Fusion_ReduceKindAttr:$kind, Variadic<Fusion_NumberTensor>:$inputs, I64Attr:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
-  let assemblyFormat = "$kind `,` $inputs `dim` `=` $dim `on` custom<MeshGroup>($mesh, $axes) attr-dict `:` functional-type($inputs, $outputs)";
+  let assemblyFormat = "`` $kind `,` $inputs `dim` `=` $dim `on` custom<MeshGroup>($mesh, $axes) attr-dict `:` functional-type($inputs, $outputs)";
 }
 
 def Fusion_AllToAllOp : Fusion_CollectiveOp<"all_to_all"> {

@@ -68,7 +68,7 @@ def Fusion_ConvOp : Fusion_NamedOp<"conv", [InferTypeOpAdaptor]> {
   let results = (outs Fusion_FloatTensor:$result);
   let assemblyFormat = [{
     $input `,` $weights (`bias` $bias^)? `strides` `=` $strides `pad_low` `=` $pad_low `pad_high` `=` $pad_high
-    `dilations` `=` $dilations `groups` `=` $groups `layout` `=` $layout attr-dict
+    `dilations` `=` $dilations `groups` `=` $groups `layout` `=` `` $layout attr-dict
     `:` type($input) `,` type($weights) (`,` type($bias)^)?
   }];
 }
@@ -97,7 +97,7 @@ def Fusion_ConvTransposeOp : Fusion_NamedOp<"conv_transpose", [InferTypeOpAdapto
   let results = (outs Fusion_FloatTensor:$result);
   let assemblyFormat = [{
     $input `,` $weights (`bias` $bias^)? `strides` `=` $strides `pad_low` `=` $pad_low `pad_high` `=` $pad_high
-    `output_padding` `=` $output_padding `dilations` `=` $dilations `groups` `=` $groups `layout` `=` $layout attr-dict
+    `output_padding` `=` $output_padding `dilations` `=` $dilations `groups` `=` $groups `layout` `=` `` $layout attr-dict
     `:` type($input) `,` type($weights) (`,` type($bias)^)?
   }];
 }
@@ -126,7 +126,7 @@ def Fusion_MaxPoolOp : Fusion_NamedOp<"max_pool", [InferTypeOpAdaptor]> {
   let results = (outs Fusion_NumberTensor:$result);
   let assemblyFormat = [{
     $input `window` `=` $window `strides` `=` $strides `pad_low` `=` $pad_low `pad_high` `=` $pad_high
-    `dilations` `=` $dilations `layout` `=` $layout attr-dict `:` type($input)
+    `dilations` `=` $dilations `layout` `=` `` $layout attr-dict `:` type($input)
   }];
 }
 
@@ -148,7 +148,7 @@ def Fusion_AvgPoolOp : Fusion_NamedOp<"avg_pool", [InferTypeOpAdaptor]> {
   let results = (outs Fusion_FloatTensor:$result);
   let assemblyFormat = [{
     $input `window` `=` $window `strides` `=` $strides `pad_low` `=` $pad_low `pad_high` `=` $pad_high
-    `dilations` `=` $dilations `layout` `=` $layout attr-dict `:` type($input)
+    `dilations` `=` $dilations `layout` `=` `` $layout attr-dict `:` type($input)
   }];
 }
 

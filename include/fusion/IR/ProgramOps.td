@@ -83,7 +83,7 @@ def Fusion_SegmentOp : Fusion_ProgramPartOp<"segment", [Symbol]> {
     Example: see `fusion.program`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fusion_SegmentKindAttr:$kind, I64Attr:$size, I64Attr:$align);
-  let assemblyFormat = "$sym_name $kind `size` `=` $size `align` `=` $align attr-dict";
+  let assemblyFormat = "$sym_name `` $kind `size` `=` $size `align` `=` $align attr-dict";
   let hasVerifier = 1;
 }
 
@@ -115,7 +115,7 @@ def Fusion_PortOp : Fusion_ProgramPartOp<"port"> {
   }];
   let arguments = (ins Fusion_SegmentKindAttr:$direction, StrAttr:$name, FlatSymbolRefAttr:$segment, TypeAttr:$type,
                        OptionalAttr<ArrayAttr>:$shape, OptionalAttr<I64Attr>:$donated_to);
-  let assemblyFormat = "$direction $name $segment `:` $type attr-dict";
+  let assemblyFormat = "`` $direction $name $segment `:` $type attr-dict";
   let hasVerifier = 1;
 }
 

@@ -26,7 +26,7 @@ def Fusion_CompareOp : Fusion_ElementwiseOp<"compare", [SameOperandsAndResultSha
   }];
   let arguments = (ins Fusion_CompareKindAttr:$kind, Fusion_Tensor:$lhs, Fusion_Tensor:$rhs);
   let results = (outs Fusion_BoolTensor:$result);
-  let assemblyFormat = "$kind `,` $lhs `,` $rhs attr-dict `:` type($lhs)";
+  let assemblyFormat = "`` $kind `,` $lhs `,` $rhs attr-dict `:` type($lhs)";
 }
 
 def Fusion_SelectOp : Fusion_ElementwiseOp<"select", [SameOperandsAndResultShape,

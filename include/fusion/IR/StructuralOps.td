@@ -247,7 +247,7 @@ def Fusion_ScatterOp : Fusion_StructuralOp<"scatter", [AllTypesMatch<["input", "
   let arguments = (ins Fusion_ScatterKindAttr:$kind, Fusion_Tensor:$input,
                        Fusion_IndexTensor:$indices, Fusion_Tensor:$updates);
   let results = (outs Fusion_Tensor:$result);
-  let assemblyFormat = "$kind `,` $input `,` $indices `,` $updates attr-dict `:` type($input) `,` type($indices) `,` type($updates)";
+  let assemblyFormat = "`` $kind `,` $input `,` $indices `,` $updates attr-dict `:` type($input) `,` type($indices) `,` type($updates)";
   let hasVerifier = 1;
 }
 
@@ -306,7 +306,7 @@ def Fusion_ReduceOp : Fusion_InferredOp<"reduce"> {
   }];
   let arguments = (ins Fusion_ReduceKindAttr:$kind, Fusion_Tensor:$input, DenseI64ArrayAttr:$dims);
   let results = (outs Fusion_Tensor:$result);
-  let assemblyFormat = "$kind `,` $input `dims` `=` $dims attr-dict `:` type($input)";
+  let assemblyFormat = "`` $kind `,` $input `dims` `=` $dims attr-dict `:` type($input)";
   let hasFolder = 1;
 }
 

@@ -39,7 +39,7 @@ def Fusion_ParameterOp : Fusion_Op<"parameter", [Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, Fusion_ParameterKindAttr:$kind, TypeAttr:$type,
                        OptionalAttr<StrAttr>:$file, OptionalAttr<StrAttr>:$key, OptionalAttr<StrAttr>:$sha256,
                        OptionalAttr<ElementsAttr>:$value);
-  let assemblyFormat = "$sym_name $kind ($file^ `key` $key (`sha256` $sha256^)?)? (`value` $value^)? `:` $type attr-dict";
+  let assemblyFormat = "$sym_name `` $kind ($file^ `key` $key (`sha256` $sha256^)?)? (`value` $value^)? `:` $type attr-dict";
   let hasVerifier = 1;
 }
 

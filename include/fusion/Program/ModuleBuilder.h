@@ -31,8 +31,9 @@ struct ModuleBuildOptions {
 
 /// Builds the executable module from a module that went through all earlier
 /// phases: one `fusion.program`, the lowered `@kernels`, the parameters. An
-/// error is reported at the op that cannot be written; the status says of what
-/// kind it is: the program, the machine's resources, or the compiler itself.
+/// error is reported at the op that cannot be written, and the status says
+/// whether it is the program's or the compiler's own; one of the machine's
+/// resources is in the status only.
 rt::Expected<rt::Module>
 buildExecutableModule(mlir::ModuleOp module, const ModuleBuildOptions &options);
 

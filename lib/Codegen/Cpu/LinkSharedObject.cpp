@@ -1,56 +1,130 @@
 //===- LinkSharedObject.cpp - lld as a library ----------------------------===//
 //
-// lld reads and writes paths only, so the object goes through two temporary
-// files, readable by this user alone.
+// lld reads and writes paths only. Here they name descriptors: an anonymous
+// file with the object, and a pipe that a thread drains, because lld writes
+// straight into what isn't a regular file. Nothing is ever on disk, so nothing
+// stays behind when the process is killed.
 //
 //===----------------------------------------------------------------------===//
 #include "LinkSharedObject.h"
 
 #include "lld/Common/Driver.h"
-#include "llvm/ADT/ScopeExit.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cerrno>
+#include <fcntl.h>
 #include <mutex>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <system_error>
+#include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
 
 using namespace llvm;
 
-Expected<std::vector<uint8_t>> fusion::linkSharedObject(ArrayRef<char> object) {
-  SmallString<128> folder;
-  if (std::error_code error =
-          sys::fs::createUniqueDirectory("fusion-link", folder))
-    return createStringError(error, "cannot create a temporary folder: " +
-                                        error.message());
-  SmallString<128> input(folder), output(folder);
-  sys::path::append(input, "kernels.o");
-  sys::path::append(output, "kernels.so");
-  scope_exit cleanUp([&] {
-    sys::fs::remove(input);
-    sys::fs::remove(output);
-    sys::fs::remove(folder);
-  });
-  {
-    std::error_code error;
-    raw_fd_ostream stream(input, error);
-    if (!error) {
-      stream.write(object.data(), object.size());
-      stream.close();
-      error = stream.error();
-      stream.clear_error();
-    }
-    if (error)
-      return createStringError(error, "cannot write '" + input +
-                                          "': " + error.message());
+namespace {
+
+/// A file descriptor, closed at the end of its life.
+class Descriptor {
+public:
+  explicit Descriptor(int number) : number(number) {}
+  Descriptor(const Descriptor &) = delete;
+  Descriptor &operator=(const Descriptor &) = delete;
+  ~Descriptor() { close(); }
+
+  void close() {
+    if (number >= 0)
+      ::close(number);
+    number = -1;
   }
+  int get() const { return number; }
+  /// The path by which this process can open it once more.
+  std::string getPath() const {
+    return "/proc/self/fd/" + std::to_string(number);
+  }
+
+private:
+  int number;
+};
+
+/// Reads a pipe to its end on a thread of its own.
+class PipeReader {
+public:
+  explicit PipeReader(int descriptor) : descriptor(descriptor) {}
+
+  /// Starts the thread; false, with errno set, if there can be none.
+  bool start() {
+    errno = pthread_create(&thread, nullptr, &PipeReader::drain, this);
+    return errno == 0;
+  }
+
+  /// Waits for the end of the pipe and gives what was in it.
+  std::vector<uint8_t> finish() {
+    pthread_join(thread, nullptr);
+    return std::move(bytes);
+  }
+
+private:
+  static void *drain(void *reader) {
+    auto &self = *static_cast<PipeReader *>(reader);
+    uint8_t block[1 << 16];
+    for (;;) {
+      ssize_t size = read(self.descriptor, block, sizeof(block));
+      if (size < 0 && errno == EINTR)
+        continue;
+      if (size <= 0)
+        return nullptr;
+      self.bytes.insert(self.bytes.end(), block, block + size);
+    }
+  }
+
+  int descriptor;
+  pthread_t thread;
+  std::vector<uint8_t> bytes;
+};
+
+} // namespace
+
+static Error failWithErrno(const char *what) {
+  std::error_code code(errno, std::generic_category());
+  return createStringError(
+      code, Twine(what) + ", linking the kernels: " + code.message() +
+                ", free memory or raise this process's "
+                "limits");
+}
+
+static Error writeAll(int descriptor, ArrayRef<char> bytes) {
+  while (!bytes.empty()) {
+    ssize_t written = write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return failWithErrno("cannot hold the kernels' object in memory");
+    bytes = bytes.drop_front(size_t(written));
+  }
+  return Error::success();
+}
+
+Expected<std::vector<uint8_t>> fusion::linkSharedObject(ArrayRef<char> object) {
+  Descriptor input(memfd_create("fusion-kernels", MFD_CLOEXEC));
+  if (input.get() < 0)
+    return failWithErrno("cannot make an anonymous file");
+  if (Error error = writeAll(input.get(), object))
+    return std::move(error);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return failWithErrno("cannot make a pipe");
+  Descriptor readEnd(ends[0]), writeEnd(ends[1]);
+  std::string from = input.getPath(), to = writeEnd.getPath();
+  PipeReader reader(readEnd.get());
+  if (!reader.start())
+    return failWithErrno("cannot start a thread to link with");
   const char *arguments[] = {"ld.lld",
                              "-shared",
                              "-o",
-                             output.c_str(),
-                             input.c_str(),
+                             to.c_str(),
+                             from.c_str(),
                              "-z",
                              "noexecstack",
                              "-z",
@@ -70,15 +144,10 @@ Expected<std::vector<uint8_t>> fusion::linkSharedObject(ArrayRef<char> object) {
         lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}})
             .retCode;
   }
+  writeEnd.close(); // the last writer: the reader sees the end
+  std::vector<uint8_t> linked = reader.finish();
   if (code != 0)
     return createStringError("internal error: the kernels do not link: " +
                              messages);
-  ErrorOr<std::unique_ptr<MemoryBuffer>> linked = MemoryBuffer::getFile(
-      output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!linked)
-    return createStringError(linked.getError(),
-                             "cannot read '" + output +
-                                 "': " + linked.getError().message());
-  StringRef bytes = (*linked)->getBuffer();
-  return std::vector<uint8_t>(bytes.bytes_begin(), bytes.bytes_end());
+  return linked;
 }

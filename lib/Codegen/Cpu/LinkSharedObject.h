@@ -10,8 +10,8 @@
 
 namespace fusion {
 
-/// Links one ELF object to a shared object without undefined symbols. Works in
-/// a private temporary folder that is gone afterwards. Thread safe (linker runs
+/// Links one ELF object to a shared object without undefined symbols. Leaves
+/// nothing on disk, even if the process is killed. Thread safe (linker runs
 /// take turns).
 llvm::Expected<std::vector<uint8_t>>
 linkSharedObject(llvm::ArrayRef<char> object);

@@ -8,6 +8,7 @@
 #include "HeaderCodec.h"
 #include "ModuleFile.h"
 #include "ModuleFormat.h"
+#include "Process.h"
 #include "Text.h"
 #include "VerifyModule.h"
 
@@ -125,15 +126,23 @@ Expected<std::vector<uint8_t>> fusion::rt::writeModule(const Module &module) {
 
 namespace {
 
-/// The temporary file of an atomic write; removed unless it was renamed.
+/// The new content of a file. It has no name until it is whole, so that nothing
+/// stays behind even if the process is killed; on a file system that knows no
+/// such files it is a temporary file beside the target.
 class TemporaryFile {
 public:
-  explicit TemporaryFile(const std::string &path) : target(path) {}
+  explicit TemporaryFile(const std::string &path) : target(path) {
+    size_t slash = target.rfind('/');
+    directory = slash == std::string::npos ? "."
+                : slash == 0               ? "/"
+                                           : target.substr(0, slash);
+  }
   ~TemporaryFile() {
     if (descriptor >= 0)
       close(descriptor);
     if (!name.empty())
       unlink(name.c_str());
+    setTemporaryFile(nullptr);
   }
 
   Status open() {
@@ -149,22 +158,18 @@ public:
       keepMode = true;
       mode = info.st_mode & 0777;
     }
-    for (int attempt = 0; attempt < 16; ++attempt) {
-      uint64_t random = 0;
-      if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-        return failed("can't get random bytes for");
-      name = target + "." + std::to_string(random) + ".tmp";
-      // 0666 lets the umask decide, as for any file a user makes.
+    // 0666 lets the umask decide, as for any file a user makes.
+    if (access("/proc/self/fd", X_OK) == 0)
+      descriptor =
+          ::open(directory.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    if (descriptor >= 0)
+      return {};
+    return giveName("can't create a temporary file beside", [&] {
       descriptor =
           ::open(name.c_str(),
                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-      if (descriptor >= 0)
-        return {};
-      if (errno != EEXIST)
-        break;
-    }
-    name.clear();
-    return failed("can't create a temporary file beside");
+      return descriptor >= 0;
+    });
   }
 
   Status write(const uint8_t *data, uint64_t size) {
@@ -185,21 +190,24 @@ public:
       return failed("can't set the mode of");
     if (synced && fsync(descriptor) != 0)
       return failed("can't sync");
+    if (name.empty())
+      FUSION_RT_TRY(giveName("can't name the temporary file of", [&] {
+        std::string self = "/proc/self/fd/" + std::to_string(descriptor);
+        return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(),
+                      AT_SYMLINK_FOLLOW) == 0;
+      }));
     int closing = descriptor;
     descriptor = -1;
     if (close(closing) != 0)
       return failed("can't close");
     if (rename(name.c_str(), target.c_str()) != 0)
       return failed("can't rename the temporary file to");
+    setTemporaryFile(nullptr);
     name.clear();
     if (!synced)
       return {};
     // The rename is durable once its directory is. A directory that can't be
     // opened or synced (some file systems) doesn't undo a complete file.
-    size_t slash = target.rfind('/');
-    std::string directory = slash == std::string::npos ? "."
-                            : slash == 0 ? "/"
-                                         : target.substr(0, slash);
     int parent = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent >= 0) {
       fsync(parent);
@@ -209,6 +217,28 @@ public:
   }
 
 private:
+  /// Sets `name` to a fresh one beside the target and calls `make`, which makes
+  /// a file of that name or fails with errno.
+  template <typename Make> Status giveName(const char *what, Make make) {
+    for (int attempt = 0; attempt < 16; ++attempt) {
+      uint64_t random = 0;
+      if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        return failed("can't get random bytes for");
+      setTemporaryFile(nullptr);
+      name = target + "." + std::to_string(random) + ".tmp";
+      setTemporaryFile(name.c_str());
+      if (make())
+        return {};
+      if (errno != EEXIST)
+        break;
+    }
+    int code = errno;
+    setTemporaryFile(nullptr);
+    name.clear();
+    errno = code;
+    return failed(what);
+  }
+
   Status failed(const char *what) {
     int code = errno;
     bool full = code == ENOSPC || code == EDQUOT || code == EFBIG ||
@@ -220,7 +250,7 @@ private:
                             : "; check the path and its permissions"));
   }
 
-  std::string target, name;
+  std::string target, directory, name;
   int descriptor = -1;
   bool keepMode = false;
   mode_t mode = 0;

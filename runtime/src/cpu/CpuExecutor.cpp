@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 #include "Checked.h"
 #include "Executor.h"
+#include "HostMemory.h"
 #include "NativeCode.h"
 #include "Plan.h"
+#include "Text.h"
 #include "Threads.h"
 
 #include <algorithm>
@@ -81,12 +83,19 @@ Status CpuExecutor::allocateArena() {
   if (!rounded)
     return Status(Code::Resources, "memory: segment sizes wrap 64 bits");
   FUSION_RT_TRY(checkMemoryLimit(program, size, limit));
+  if (uint64_t host = hostMemoryLimit(); host != 0 && size > host)
+    return outOfMemory(program, size,
+                       "this process can have " + bytesText(host) +
+                           " by the machine's memory and its control groups; "
+                           "compile for a smaller batch");
   segments.assign(program.segments.size(), nullptr);
   arenaSize = size;
   if (size != 0) {
     arena.reset(std::aligned_alloc(4096, *rounded));
     if (!arena)
-      return checkMemoryLimit(program, size, std::max<uint64_t>(1, size - 1));
+      return outOfMemory(program, size,
+                         "the system gives no more; free memory, raise the "
+                         "process's limits or compile for a smaller batch");
   }
   for (size_t i = 0; i < program.segments.size(); ++i) {
     SegmentKind kind = program.segments[i].kind;
@@ -108,7 +117,8 @@ Status CpuExecutor::initialize() {
   try {
     library = std::make_unique<Library>();
   } catch (const dnnl::error &error) {
-    return Status(Code::Environment,
+    return Status(error.status == dnnl_out_of_memory ? Code::Resources
+                                                     : Code::Environment,
                   std::string("oneDNN can't start: ") + error.what());
   }
   perRun = countCommands(program);

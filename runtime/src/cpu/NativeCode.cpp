@@ -34,8 +34,8 @@ NativeCode::~NativeCode() {
 
 static Status systemError(const char *what) {
   int code = errno;
-  bool isLimit =
-      code == ENOMEM || code == EMFILE || code == ENFILE || code == ENOSPC;
+  bool isLimit = code == ENOMEM || code == EMFILE || code == ENFILE ||
+                 code == ENOSPC || code == EFBIG;
   return Status(isLimit ? Code::Resources : Code::Environment,
                 std::string("native code: ") + what + ": " +
                     std::strerror(code));
@@ -92,10 +92,12 @@ Expected<std::unique_ptr<NativeCode>> NativeCode::load(const Module &module) {
   if (code->descriptor < 0)
     return systemError("can't make an anonymous file");
   std::string path = "/proc/self/fd/" + std::to_string(code->descriptor);
+  errno = 0;
   code->handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!code->handle) {
+    bool noMemory = errno == ENOMEM;
     const char *why = dlerror();
-    return Status(Code::Environment,
+    return Status(noMemory ? Code::Resources : Code::Environment,
                   std::string("native code: can't be mapped (") +
                       (why ? why : "unknown reason") + ")");
   }

@@ -59,6 +59,14 @@ Status fusion::rt::checkMemoryLimit(const Program &program, uint64_t need,
                                     uint64_t limit) {
   if (limit == 0 || need <= limit)
     return {};
+  return outOfMemory(
+      program, need,
+      "the limit is " + bytesText(limit) +
+          "; raise --memory-limit or compile for a smaller batch");
+}
+
+Status fusion::rt::outOfMemory(const Program &program, uint64_t need,
+                               const std::string &reason) {
   // The largest distinct private ranges, each with the command that first
   // writes it.
   std::map<std::pair<uint32_t, uint64_t>, std::pair<uint64_t, std::string>>
@@ -84,9 +92,8 @@ Status fusion::rt::checkMemoryLimit(const Program &program, uint64_t need,
   std::sort(largest.begin(), largest.end(), [](auto &a, auto &b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
-  std::string message = "memory: the program needs " + bytesText(need) +
-                        ", the limit is " + bytesText(limit) +
-                        "; raise --memory-limit or compile for a smaller batch";
+  std::string message =
+      "memory: the program needs " + bytesText(need) + ", " + reason;
   if (!largest.empty())
     message += "; largest buffers:";
   for (size_t i = 0; i < largest.size() && i < 5; ++i)

@@ -84,6 +84,12 @@ Counters countCommands(const Program &program);
 /// five largest private buffers.
 Status checkMemoryLimit(const Program &program, uint64_t need, uint64_t limit);
 
+/// The error for a program that needs `need` bytes and can't have them because
+/// of `reason` ("the limit is ...; raise it"); names the five largest private
+/// buffers.
+Status outOfMemory(const Program &program, uint64_t need,
+                   const std::string &reason);
+
 } // namespace fusion::rt
 
 #endif // FUSION_RUNTIME_SESSION_EXECUTOR_H

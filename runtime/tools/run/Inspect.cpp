@@ -44,9 +44,13 @@ static void printLaunch(const Module &module, const KernelLaunch &launch) {
               operandsText(launch.operands).c_str());
 }
 
+const char *fusion::rt::libraryOpName(LibraryOp op) {
+  static const char *const names[] = {"conv", "conv_transpose", "matmul",
+                                      "avg_pool"};
+  return names[uint8_t(op)];
+}
+
 static void printCommand(const Module &module, size_t index) {
-  static const char *const libraryOps[] = {"conv", "conv_transpose", "matmul",
-                                           "avg_pool"};
   const Command &command = module.program.commands[index];
   std::printf("  %4zu stream %u ", index, command.stream);
   switch (command.kind) {
@@ -55,18 +59,18 @@ static void printCommand(const Module &module, size_t index) {
     printLaunch(module, command.launch);
     break;
   case CommandKind::Call:
-    std::printf(
-        "call '%s': %s %s%s%s %s x %s -> %s %s", escape(command.name).c_str(),
-        libraryOps[uint8_t(command.call.op)], dtypeName(command.call.dtype),
-        command.call.channelsLast ? " nhwc" : "",
-        command.call.hasBias
-            ? command.call.hasAddend ? " +bias +addend" : " +bias"
-        : command.call.hasAddend ? " +addend"
-                                 : "",
-        shapeText(command.call.inputShape).c_str(),
-        shapeText(command.call.weightShape).c_str(),
-        shapeText(command.call.outputShape).c_str(),
-        operandsText(command.operands).c_str());
+    std::printf("call '%s': %s %s%s%s %s x %s -> %s %s",
+                escape(command.name).c_str(), libraryOpName(command.call.op),
+                dtypeName(command.call.dtype),
+                command.call.channelsLast ? " nhwc" : "",
+                command.call.hasBias
+                    ? command.call.hasAddend ? " +bias +addend" : " +bias"
+                : command.call.hasAddend ? " +addend"
+                                         : "",
+                shapeText(command.call.inputShape).c_str(),
+                shapeText(command.call.weightShape).c_str(),
+                shapeText(command.call.outputShape).c_str(),
+                operandsText(command.operands).c_str());
     if (command.hasTail) {
       std::printf("; tail ");
       printLaunch(module, command.launch);

@@ -10,6 +10,9 @@ namespace fusion::rt {
 /// origin ("hashes only", "signature of KEY").
 void printModule(const LoadedModule &module, const std::string &checked);
 
+/// "conv", "matmul": the op of a library call.
+const char *libraryOpName(LibraryOp op);
+
 } // namespace fusion::rt
 
 #endif // FUSION_RUNTIME_TOOLS_RUN_INSPECT_H

@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Interrupt.h"
+#include "Process.h"
 
-#include <fcntl.h>
 #include <initializer_list>
 #include <unistd.h>
 
@@ -24,12 +24,7 @@ static void reportTruncation(int) {
 }
 
 void fusion::rt::installSignalHandling() {
-  for (int descriptor = 0; descriptor <= 2; ++descriptor)
-    if (fcntl(descriptor, F_GETFD) == -1) {
-      // Read-only: what is printed to a closed stdout is still an error.
-      int opened = open("/dev/null", O_RDONLY);
-      (void)opened; // the lowest free number is `descriptor`
-    }
+  openStandardDescriptors();
   struct sigaction action = {};
   sigemptyset(&action.sa_mask);
   action.sa_flags = int(SA_RESETHAND); // the second signal acts as usual

@@ -6,6 +6,7 @@
 #include "Observers.h"
 #include "Checked.h"
 #include "FloatBits.h"
+#include "Inspect.h"
 #include "Text.h"
 
 #include <algorithm>
@@ -101,6 +102,13 @@ void NanObserver::before(size_t index) {
     inputHadNan = commandHasNan(program.commands[index], false);
 }
 
+/// What a command does, for a person: "loop: add log", "conv".
+static std::string describe(const Module &module, const Command &command) {
+  if (command.kind == CommandKind::Launch || command.hasTail)
+    return module.kernels[command.launch.kernel].description;
+  return libraryOpName(command.call.op);
+}
+
 void NanObserver::after(size_t index) {
   const Command &command = program.commands[index];
   if (!found.ok() || inputHadNan || !commandHasNan(command, true))
@@ -108,6 +116,7 @@ void NanObserver::after(size_t index) {
   found =
       Status(Code::CheckFailed,
              "command " + std::to_string(index) + " '" + escape(command.name) +
-                 "' made a NaN from inputs that have none",
+                 "' (" + escape(describe(session.module(), command)) +
+                 ") made a NaN from inputs that have none",
              command.name);
 }

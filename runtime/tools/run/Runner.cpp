@@ -104,12 +104,35 @@ static std::vector<Tensor> takeOutputs(const Program &program, int64_t batch,
   return tensors;
 }
 
+/// Makes a folder and those above it that are missing.
+static Status makeDirectories(const std::string &directory) {
+  for (size_t end = 0; end != std::string::npos;) {
+    end = directory.find('/', end + 1);
+    std::string path = directory.substr(0, end);
+    if (mkdir(path.c_str(), 0777) == 0 || errno == EEXIST)
+      continue;
+    // A folder above may refuse new ones and still have this one.
+    int code = errno;
+    struct stat info;
+    if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode))
+      continue;
+    bool full = code == ENOSPC || code == EDQUOT;
+    return Status(full ? Code::Resources : Code::Usage,
+                  "can't make '" + escape(path) + "': " + std::strerror(code) +
+                      "; choose another --output-dir");
+  }
+  struct stat info;
+  if (stat(directory.c_str(), &info) == 0 && !S_ISDIR(info.st_mode))
+    return Status(Code::Usage, "'" + escape(directory) +
+                                   "': is not a folder; choose another "
+                                   "--output-dir");
+  return {};
+}
+
 static Status writeOutputs(const Program &program,
                            const std::vector<Tensor> &tensors,
                            const std::string &directory) {
-  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST)
-    return Status(Code::Usage, "can't make '" + escape(directory) +
-                                   "': " + std::strerror(errno));
+  FUSION_RT_TRY(makeDirectories(directory));
   for (size_t i = 0; i < tensors.size(); ++i) {
     std::string path =
         directory + "/" + fileName(program.outputs[i].tensor.name);

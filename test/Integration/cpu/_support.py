@@ -17,7 +17,7 @@ class Checks:
     """Counts checks; `finish` prints the closing line and gives the status."""
 
     def __init__(self):
-        self.passed = self.failed = 0
+        self.passed = self.failed = self.skipped = 0
 
     def check(self, name, condition, detail=""):
         if condition:
@@ -27,8 +27,12 @@ class Checks:
             self.failed += 1
             print(f"FAIL {name}  {detail}".rstrip(), flush=True)
 
+    def skip(self, name, reason):
+        self.skipped += 1
+        print(f"skip {name}  {reason}", flush=True)
+
     def finish(self):
-        print(f"{self.passed} passed, {self.failed} failed, 0 skipped")
+        print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
         return 1 if self.failed or not self.passed else 0
 
 

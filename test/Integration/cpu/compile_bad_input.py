@@ -112,7 +112,7 @@ with tempfile.TemporaryDirectory() as name:
     expectRefusal("no pipeline", ["good.mlir", "--run-before=fuse", *out], 2, ["PHASE:PASSES"], folder)
     expectRefusal("unknown pass", ["good.mlir", "--run-before=fuse:no-such-pass", *out], 2, ["no-such-pass"], folder)
     expectRefusal("missing output folder", ["good.mlir", "-o", "no/where.fsn"], 2, ["no/where.fsn"], folder)
-    expectRefusal("disk full", ["good.mlir", *out], 6, ["cannot write"], folder, preexec_fn=limitFileSize)
+    expectRefusal("disk full", ["good.mlir", *out], 6, ["File too large"], folder, preexec_fn=limitFileSize)
     link = folder / "link.fsn"
     link.symlink_to("out.fsn")
     expectRefusal("a symbolic link as output", ["good.mlir", "-o", "link.fsn"], 2, ["link.fsn"], folder)

@@ -1,0 +1,38 @@
+//===- ToolProcess.h - How a tool's process ends ----------------*- C++ -*-===//
+#ifndef FUSION_PIPELINES_TOOLPROCESS_H
+#define FUSION_PIPELINES_TOOLPROCESS_H
+
+#include "llvm/Support/InitLLVM.h"
+
+namespace fusion {
+
+/// Sets up the process of a command-line tool; make one first thing in `main`.
+///
+/// SIGINT, SIGTERM and SIGHUP (unless ignored, as under nohup) remove a
+/// temporary file that is being written, say so on stderr and exit with 128 + n
+/// at once. A closed pipe ends the tool quietly by SIGPIPE; a file size limit
+/// is an error of the write. Without memory it ends with `Resources`, after a
+/// crash with `Internal`.
+/// Descriptors 0 to 2 are open afterwards.
+class ToolProcess {
+public:
+  ToolProcess(int &argc, char **&argv);
+  ~ToolProcess();
+
+  /// Flushes stdout and gives the exit code of a tool that did its work: 0, or
+  /// `Resources` with an error on stderr if what it printed got lost.
+  int finish();
+
+private:
+  /// Whether each of the stop signals was ignored before LLVM took it.
+  struct Ignored {
+    Ignored();
+    bool flags[3];
+  };
+  Ignored ignored;
+  llvm::InitLLVM init;
+};
+
+} // namespace fusion
+
+#endif // FUSION_PIPELINES_TOOLPROCESS_H

@@ -1,0 +1,116 @@
+//===- ToolProcess.cpp - How a tool's process ends ------------------------===//
+//
+// See ToolProcess.h. LLVM installs handlers of its own for these signals, which
+// know neither our exit codes nor nohup; ours replace them.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Pipelines/ToolProcess.h"
+
+#include "Process.h"
+#include "Status.h"
+
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/Signals.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <csignal>
+#include <system_error>
+#include <unistd.h>
+
+using namespace fusion;
+
+static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
+/// Only async-signal-safe calls.
+static void stop(int signal) {
+  rt::removeTemporaryFile();
+  char message[] = "error: interrupted by signal ?\n\n";
+  size_t size = sizeof(message) - 2;
+  if (signal >= 10) {
+    message[size - 2] = char('0' + signal / 10);
+    message[size - 1] = char('0' + signal % 10);
+    ++size;
+  } else {
+    message[size - 2] = char('0' + signal);
+  }
+  ssize_t written = write(2, message, size);
+  (void)written;
+  _exit(128 + signal);
+}
+
+/// Memory or threads can't be had: nothing here asks for more.
+static void endWithoutMemory(void *, const char *, bool) {
+  rt::removeTemporaryFile();
+  static const char message[] =
+      "error: out of memory or threads, in this process, free some, raise its "
+      "limits or compile a smaller model\n";
+  ssize_t written = write(2, message, sizeof(message) - 1);
+  (void)written;
+  _exit(int(rt::Code::Resources));
+}
+
+/// LLVM can't go on. Threads that the system refuses are a limit like memory;
+/// anything else returns, and ends as a crash does.
+static void reportFatal(void *, const char *reason, bool) {
+  if (llvm::StringRef(reason).contains("pthread_create"))
+    endWithoutMemory(nullptr, nullptr, false);
+  llvm::errs() << "error: internal error: " << reason << "\n";
+}
+
+/// Runs before LLVM prints its stack dump.
+static void announceCrash(void *) {
+  rt::removeTemporaryFile();
+  static const char message[] =
+      "error: internal error: the compiler crashed, in the place below, report "
+      "it with the model\n";
+  ssize_t written = write(2, message, sizeof(message) - 1);
+  (void)written;
+}
+
+static void endCrashed(void *) { _exit(int(rt::Code::Internal)); }
+
+ToolProcess::Ignored::Ignored() {
+  rt::openStandardDescriptors();
+  for (size_t i = 0; i < std::size(kStopSignals); ++i) {
+    struct sigaction action;
+    flags[i] = sigaction(kStopSignals[i], nullptr, &action) == 0 &&
+               action.sa_handler == SIG_IGN;
+  }
+  llvm::sys::AddSignalHandler(announceCrash, nullptr);
+}
+
+ToolProcess::ToolProcess(int &argc, char **&argv)
+    : init(argc, argv, /*InstallPipeSignalExitHandler=*/false) {
+  llvm::sys::AddSignalHandler(endCrashed, nullptr);
+  llvm::install_fatal_error_handler(reportFatal);
+  llvm::install_bad_alloc_error_handler(endWithoutMemory);
+  // A full disk or a size limit is an error to report, not a signal to die by.
+  std::signal(SIGXFSZ, SIG_IGN);
+  for (size_t i = 0; i < std::size(kStopSignals); ++i) {
+    struct sigaction action = {};
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = ignored.flags[i] ? SIG_IGN : stop;
+    sigaction(kStopSignals[i], &action, nullptr);
+  }
+}
+
+ToolProcess::~ToolProcess() {
+  // What could not be printed is told by the exit code; LLVM would abort.
+  llvm::outs().flush();
+  llvm::outs().clear_error();
+  llvm::errs().clear_error();
+}
+
+int ToolProcess::finish() {
+  llvm::raw_fd_ostream &out = llvm::outs();
+  out.flush();
+  std::error_code error = out.error();
+  if (!error)
+    return int(rt::Code::Ok);
+  out.clear_error(); // or LLVM ends the process in its own way
+  if (error == std::errc::broken_pipe)
+    return 128 + SIGPIPE; // where the signal is ignored
+  llvm::errs() << "error: cannot write to standard output: " << error.message()
+               << ", free space or choose another place\n";
+  return int(rt::Code::Resources);
+}
