@@ -26,6 +26,20 @@ using namespace fusion;
 /// and the other way round; more rounds than this have never been needed.
 static constexpr int kMaxRounds = 8;
 
+/// The ops of a function but for those inside groups, last first: the driver
+/// takes them from the back.
+static SmallVector<Operation *>
+getOpsOutsideGroups(FunctionOpInterface function) {
+  SmallVector<Operation *> ops;
+  function->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (op != function.getOperation())
+      ops.push_back(op);
+    return isa<GroupOp>(op) ? WalkResult::skip() : WalkResult::advance();
+  });
+  std::reverse(ops.begin(), ops.end());
+  return ops;
+}
+
 namespace {
 struct Canonicalize final : fusion::impl::CanonicalizeBase<Canonicalize> {
   using Base::Base;
@@ -56,8 +70,7 @@ struct Canonicalize final : fusion::impl::CanonicalizeBase<Canonicalize> {
         continue;
       for (int round = 0; round < kMaxRounds; ++round) {
         bool rewritten = false, merged = false;
-        if (failed(
-                applyPatternsGreedily(function, patterns, config, &rewritten)))
+        if (failed(rewrite(function, config, &rewritten)))
           function.emitWarning("canonical form not reached");
         DominanceInfo dominance(function);
         eliminateCommonSubExpressions(rewriter, dominance, function, &merged);
@@ -69,6 +82,16 @@ struct Canonicalize final : fusion::impl::CanonicalizeBase<Canonicalize> {
   }
 
 private:
+  /// A group's kind was chosen for the ops it has: they stay as they are.
+  LogicalResult rewrite(FunctionOpInterface function,
+                        GreedyRewriteConfig config, bool *changed) {
+    SmallVector<Operation *> ops = getOpsOutsideGroups(function);
+    if (llvm::none_of(ops, llvm::IsaPred<GroupOp>))
+      return applyPatternsGreedily(function, patterns, config, changed);
+    config.setStrictness(GreedyRewriteStrictness::ExistingAndNewOps);
+    return applyOpPatternsGreedily(ops, patterns, config, changed);
+  }
+
   FrozenRewritePatternSet patterns;
 };
 } // namespace

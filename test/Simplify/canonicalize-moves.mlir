@@ -150,3 +150,22 @@ func.func @merge(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf
   %s = fusion.add %r1, %r2 : tensor<4xf32>
   return %y, %r0, %s : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Ops inside a group stay, even what would leave it empty; around it they go.
+// CHECK-LABEL: func @groups
+// CHECK-NEXT: %[[G:.*]] = fusion.group loop
+// CHECK-NEXT: fusion.max
+// CHECK-NEXT: fusion.yield
+// CHECK: return %[[G]]
+func.func @groups(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %t = fusion.transpose %x permutation = [1, 0] : tensor<2x3xf32>
+  %u = fusion.transpose %t permutation = [1, 0] : tensor<3x2xf32>
+  %r = fusion.group loop (%a = %u : tensor<2x3xf32>) -> tensor<2x3xf32> {
+    %0 = fusion.max %a, %a : tensor<2x3xf32>
+    fusion.yield %0 : tensor<2x3xf32>
+  }
+  %m = fusion.max %r, %r : tensor<2x3xf32>
+  return %m : tensor<2x3xf32>
+}

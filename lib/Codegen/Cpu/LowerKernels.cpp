@@ -93,7 +93,9 @@ static void fenceRoundings(LLVM::LLVMFuncOp function) {
   bool hasHalf = false;
   function.walk([&](LLVM::FPTruncOp op) {
     hasHalf |= getElementTypeOrSelf(op.getType()).isF16();
-    if (getElementTypeOrSelf(op.getArg().getType()).isF64())
+    // One that has its fence was lowered before.
+    if (getElementTypeOrSelf(op.getArg().getType()).isF64() &&
+        !llvm::any_of(op->getUsers(), llvm::IsaPred<LLVM::CallIntrinsicOp>))
       roundings.push_back(op);
   });
   if (!hasHalf)

@@ -1,0 +1,328 @@
+# ===- motifs.py - Patterns that break fusion -----------------------------=== #
+#
+# What public bug reports of such compilers have in common, as small random
+# patterns: the shapes of real models, near misses of them, and hazards of order
+# and of memory. Each is grown into a graph beside single ops.
+#
+# ===----------------------------------------------------------------------=== #
+"""Makers of several ops that belong together."""
+
+import numpy as np
+
+from builder import Builder, join
+from data import FLOATS, encode
+from graph import Batch, isStatic
+from ops import accumulated
+
+
+class Motifs(Builder):
+    def block(self, *, rank=None, least=1):
+        """An input of some rows."""
+        shape = (self.choose(1, 2, 3, 5),) * 1 + tuple(self.choose(2, 4, 8) for _ in range((rank or self.choose(2, 2, 3)) - 1))
+        if self.dynamic and self.chance(0.5):
+            shape = (Batch(1),) + shape[1:]
+        return self.input(shape, self.choose("f32", "f32", "f32", "f16", "f64", "bf16"), special=least > 1)
+
+    # Side by side -------------------------------------------------------------
+
+    def makeProjections(self):
+        """Q, K, V: one left operand, widths that differ, some biases; at times a
+        weight that is read elsewhere, that comes late, or another left operand."""
+        x = self.floating(accept=lambda v: len(v.shape) in (2, 3) and isStatic(v.shape[-1:]) and v.shape[-1] > 0) or self.block()
+        x = self.tame(x)
+        depth = x.shape[-1]
+        results, weights = [], []
+        for _ in range(self.random.randint(2, 4)):
+            left = x if self.chance(0.9) else self.tame(self.like(x.shape, x.dtype))
+            if weights and self.chance(0.15):
+                w = self.random.choice(weights)
+            elif self.chance(0.1):
+                # Known only when the program runs.
+                w = self.tame(self.binary("add", self.input((depth, 4), x.dtype, special=False), self.splat((depth, 4), x.dtype, 1)))
+            else:
+                w = self.weights((depth, self.choose(2, 4, 4, 8, 16)), x.dtype)
+            weights.append(w)
+            y = self.product(left, w)
+            if self.chance(0.5):
+                y = self.binary("add", y, self.broadcast(self.weights((y.shape[-1],), x.dtype), [len(y.shape) - 1], y.shape))
+            if self.chance(0.3):
+                y = self.unary("relu", y, y.magnitude)
+            results.append(y)
+        if self.chance(0.2):
+            self.unary("neg", self.random.choice(weights))
+        return results[-1]
+
+    def makeConvSiblings(self):
+        """1x1 convolutions of one input."""
+        dtype = self.choose("f32", "f32", "f64")
+        x = self.tame(self.image(dtype))
+        spatial = len(x.shape) - 2
+        y = x
+        for _ in range(self.random.randint(2, 3)):
+            outputs = self.choose(1, 2, 4)
+            w = self.weights((outputs, x.shape[1]) + (1,) * spatial, dtype)
+            magnitude, rounds = accumulated(dtype, x.magnitude, w.magnitude, terms=x.shape[1])
+            y = self.emit(f"conv {{0}}, {{1}} strides = {[1] * spatial} pad_low = {[0] * spatial} pad_high = {[0] * spatial} dilations = "
+                          f"{[1] * spatial} groups = 1 layout = nchw : {{types}}", [x, w], (x.shape[0], outputs) + x.shape[2:], dtype,
+                          magnitude, rounds)
+        return y
+
+    def makeSiblings(self):
+        """Independent ops of one kind, sizes equal or not, of one type or not."""
+        name = self.choose("add", "mul", "relu", "sub", "max") if self.exact else self.choose(
+            "add", "mul", "relu", "gelu", "silu", "tanh", "exp", "sigmoid")
+        dtype = self.choose("f32", "f32", "f16", "f64", "i32") if name in ("add", "mul", "relu", "sub", "max") else "f32"
+        shape, equal, shared = self.shape() or (4,), self.chance(0.4), None
+        for _ in range(self.random.randint(2, 6)):
+            x = self.fresh(shape, dtype if self.chance(0.95) or dtype not in FLOATS else "f64")
+            if name in ("add", "mul", "sub", "max"):
+                if shared is None or shared.shape != x.shape or shared.dtype != x.dtype or self.chance(0.6):
+                    shared = self.like(x.shape, x.dtype)
+                y = self.binary(name, x, shared)
+            elif name == "gelu":
+                y = self.emit("gelu erf, {0} : {t0}", [x], x.shape, x.dtype, rounds=True)
+            else:
+                y = self.unary(name, x, x.magnitude if name == "relu" else None, rounds=name != "relu")
+            if not equal:
+                shape = shape[:-1] + (self.choose(0, 1, 3, 5, 7, 16, 33),)
+                shape = tuple(3 if isinstance(dim, Batch) and not self.dynamic else dim for dim in shape)
+        return y
+
+    def makeSiblingNorms(self):
+        """Norms of several rows' lengths; named, or written out."""
+        y = None
+        for _ in range(self.random.randint(2, 4)):
+            x = self.input((self.choose(1, 2, 4), self.choose(2, 3, 8, 17)), "f32")
+            y = self.makeWrittenNorm(x) if self.exact or self.chance(0.3) else self.rowNorm(x, 1)
+        return y
+
+    def makeOptimizer(self):
+        """p - rate * g of parameters of several sizes; p may give its bytes away."""
+        rate = self.constant((), "f32")
+        for _ in range(self.random.randint(2, 5)):
+            shape = (self.choose(0, 1, 3, 4, 8, 17),) + ((self.choose(2, 3),) if self.chance(0.4) else ())
+            p, g = self.input(shape, "f32"), self.input(shape, "f32")
+            step = self.binary("mul", g, self.broadcast(rate, [], shape))
+            y = self.binary("sub", p, step)
+        return y
+
+    def makeEqualMatmuls(self):
+        """Independent matmuls of one shape, each feeding another such one."""
+        m, k = self.choose(1, 2, 3), self.choose(2, 4)
+        y = None
+        for _ in range(self.random.randint(2, 4)):
+            y = self.product(self.input((m, k), "f32", special=False), self.weights((k, k), "f32"))
+            y = self.binary("add", y, self.like(y.shape, "f32"))
+            if self.chance(0.6):
+                y = self.product(self.tame(y), self.weights((k, k), "f32"))
+        return y
+
+    def makeCrossing(self):
+        """Two pairs, each free to merge alone: together they form a cycle."""
+        x, shape = self.block(rank=2), None
+        shape = x.shape
+        other = self.like(shape, x.dtype)
+        def first(v):
+            return self.reduced("max", v, [1]) if rows else self.binary("mul", v, v)
+        def second(v):
+            return self.broadcast(v, [0], shape) if rows else self.binary("sub", v, other)
+        rows = all(shape) and self.chance(0.5)
+        a1, b1 = first(x), first(other)
+        second(a1)
+        b2 = second(b1)
+        return first(b2)
+
+    # One after the other -----------------------------------------------------
+
+    def makeChain(self):
+        """Past the limit of ops of a group; interior values read again later."""
+        x = self.pick(lambda v: v.dtype in FLOATS + ["i32"]) or self.block()
+        first, seen = x, []
+        for _ in range(self.random.randint(6, 16)):
+            way = self.random.random()
+            if way < 0.5:
+                x = self.binary(self.choose("add", "sub", "max", "min"), x, self.random.choice(
+                    [first, x, self.splat(x.shape, x.dtype, self.choose(1, 2, -1))]) if self.canAppear(x.shape) else first)
+            elif way < 0.8 or self.exact:
+                x = self.unary(self.choose("neg", "abs", "relu"), x, x.magnitude if x.dtype in FLOATS else None)
+            elif x.dtype in FLOATS:
+                x = self.unary(self.choose("tanh", "sigmoid", "sin", "erf"), x, rounds=True)
+            seen.append(x)
+        return self.binary("add", x, self.random.choice(seen)) if self.chance(0.4) else x
+
+    def makeFibonacci(self):
+        """Each value read twice: inlining them all would double at every step."""
+        a, b = self.block(rank=2), None
+        b = self.like(a.shape, a.dtype)
+        for step in range(self.random.randint(4, 12)):
+            c = self.binary("add" if step % 2 else "max", a, b)
+            a, b = b, c
+        return b
+
+    def makeWide(self):
+        """A sum of more inputs than a kernel takes."""
+        shape = (self.choose(1, 4, 5),)
+        y = self.input(shape, "f32")
+        for _ in range(self.random.randint(10, 40)):
+            y = self.binary("add", y, self.input(shape, "f32", special=False))
+        return y
+
+    def makeWrittenNorm(self, x=None):
+        """layer_norm, rms_norm or softmax from primitive ops, or a near miss: a
+        wrong axis, a scale that only broadcasts, an interior value read again."""
+        x = x or self.floating(accept=lambda v: len(v.shape) >= 2 and isStatic(v.shape) and all(v.shape)) or self.block(rank=2)
+        x = self.tame(x)
+        rank = len(x.shape)
+        axis = rank - 1 if self.chance(0.85) or not isStatic(x.shape) else self.random.randrange(rank)
+        kept = [d for d in range(rank) if d != axis]
+
+        def back(v):
+            return self.broadcast(v, kept, x.shape)
+
+        if self.exact:
+            return self.binary("sub", x, back(self.reduced("max", x, [axis])))
+        kind = self.choose("layer", "rms", "softmax")
+        if kind == "softmax":
+            e = self.unary("exp", self.binary("sub", x, back(self.reduced("max", x, [axis]))), rounds=True)
+            y = self.binaryRounded("div", e, back(self.reduced("sum", e, [axis])))
+            return self.withInterior(y, e)
+        centered = self.binary("sub", x, back(self.meanOf(x, axis))) if kind == "layer" else x
+        square = self.binary("mul", centered, centered)
+        spread = self.binary("add", self.meanOf(square, axis), self.splat([x.shape[d] for d in kept], x.dtype, 0.25))
+        if self.chance(0.5):
+            y = self.binaryRounded("mul", centered, back(self.unary("rsqrt", spread, rounds=True)))
+        else:
+            y = self.binaryRounded("div", centered, back(self.unary("sqrt", spread, rounds=True)))
+        if self.chance(0.7):
+            shape = self.choose((x.shape[axis],), (1,), x.shape)
+            if all(not isinstance(dim, Batch) for dim in shape):
+                gain = self.weights(shape, x.dtype)
+                y = self.binary("mul", y, gain if shape == x.shape else self.broadcast(gain, [axis], x.shape))
+        if self.chance(0.4):
+            y = self.binary("add", y, self.broadcast(self.weights((x.shape[axis],), x.dtype), [axis], x.shape)
+                            if isStatic(x.shape[axis:axis + 1]) else x)
+        return self.withInterior(y, square)
+
+    def binaryRounded(self, name, x, y):
+        return self.binary(name, x, y, rounds=True)
+
+    def meanOf(self, x, axis):
+        if self.chance(0.5):
+            return self.reduced("mean", x, [axis])
+        total = self.reduced("sum", x, [axis])
+        if isinstance(x.shape[axis], Batch):
+            return total
+        count = self.splat(total.shape, x.dtype, x.shape[axis])
+        return self.binaryRounded("div", total, count)
+
+    def withInterior(self, result, inner):
+        """At times the value inside is read again, or returned."""
+        if self.chance(0.2):
+            return self.binary("add", result, inner)
+        if self.chance(0.15):
+            self.graph.outputs.append(inner)
+        return result
+
+    def makeWrittenActivation(self):
+        """gelu and silu from primitive ops."""
+        x = self.floating() or self.block()
+        if self.exact or not self.canAppear(x.shape):
+            return self.makeChain()
+        if self.chance(0.5):
+            inner = self.unary("sigmoid", x, rounds=True) if self.chance(0.5) else self.binaryRounded(
+                "div", self.splat(x.shape, x.dtype, 1), self.binary("add", self.splat(x.shape, x.dtype, 1), self.unary(
+                    "exp", self.unary("neg", x), rounds=True)))
+            return self.withInterior(self.binary("mul", *((x, inner) if self.chance(0.5) else (inner, x))), inner)
+        root = self.splat(x.shape, x.dtype, 1.4142135623730951)
+        scaled = self.binaryRounded("div", x, root) if self.chance(0.5) else self.binaryRounded(
+            "mul", x, self.splat(x.shape, x.dtype, 0.7071067811865476))
+        inner = self.binary("add", self.unary("erf", scaled, rounds=True), self.splat(x.shape, x.dtype, 1))
+        half = self.splat(x.shape, x.dtype, 0.5)
+        y = self.binary("mul", self.binary("mul", x, inner), half) if self.chance(0.5) else self.binary(
+            "mul", self.binary("mul", x, half), inner)
+        return self.withInterior(y, inner)
+
+    def makeBroadcastCost(self):
+        """A cheap producer to repeat, a dear one never to."""
+        x = self.input((self.choose(1, 4, 8),), "f32", special=False)
+        y = self.cast(self.input(x.shape, "i32"), "f32") if self.exact or self.chance(0.5) else self.unary("exp", x, rounds=True)
+        wide = self.broadcast(y, [0], (x.shape[0], self.choose(4, 16, 64)))
+        return self.binary("mul", wide, self.like(wide.shape, "f32"))
+
+    def makeResidualNorm(self):
+        """Norm, projection, residual, again."""
+        x = self.block(rank=2)
+        for _ in range(2):
+            y = self.makeWrittenNorm(x) if self.exact or x.dtype != "f32" else self.rowNorm(x, 1)
+            y = self.product(self.tame(y), self.weights((y.shape[-1], x.shape[-1]), x.dtype))
+            x = self.binary("add", x, y)
+        return x
+
+    # Order and memory ------------------------------------------------------------
+
+    def makeInPlaceHazard(self):
+        """A write in place beside a read of the same tensor at other places."""
+        way = self.random.randrange(5)
+        shape = (self.choose(2, 4, 5), self.choose(1, 3, 8))
+        x = self.input(shape, self.choose("f32", "i32", "f16"))
+        rows = shape[0]
+        if way == 0:
+            indices = self.constant((rows, 1), "i64", np.arange(rows))
+            x = self.scattered("set", x, indices, self.binary("add", x, x))
+            return self.binary("add", x, self.unary("reverse", x, x.magnitude, extra=" dims = [0]"))
+        if way == 1:
+            b = self.binary("add", x, self.splat(shape, x.dtype, 1))
+            part = self.sliced(b, [0, 0], [rows - 1, shape[1]])
+            starts = [self.constant((), "i64", np.array(1)), self.constant((), "i64", np.array(0))]
+            y = self.emit("update_slice {0}, {1} at ({2}, {3}) : {types}", [b, part, *starts], shape, x.dtype, join(b, part))
+            return self.emit("reshape {0} : {t0} to {r}", [y], (1,) + shape, x.dtype, y.magnitude)
+        if way == 2:
+            square = self.input((rows, rows), x.dtype)
+            turned = self.transposed(square, [1, 0])
+            return self.binary("add", turned, self.like(turned.shape, x.dtype) if self.chance(0.5) else square)
+        if way == 3:
+            product = self.binary("mul", x, x)
+            ids = self.input((rows,), "i64")
+            chosen = self.emit("gather {0}, {1} axis = 0 : {t0}, {t1}", [product, ids], shape, x.dtype, product.magnitude)
+            return self.binary("add", self.binary("add", x, product), chosen)
+        zeros = self.splat(shape, x.dtype, 0)
+        indices = self.input((3, 1), "i64")
+        return self.scattered("add", zeros, indices, self.input((3,) + shape[1:], x.dtype))
+
+    def makeConcatResidual(self):
+        """Halves of a tensor, one of them worked on, together again."""
+        x = self.input((2, 4, 3), self.choose("f32", "f16", "i8"))
+        a, b = self.sliced(x, [0, 0, 0], [2, 2, 3]), self.sliced(x, [0, 2, 0], [2, 4, 3])
+        r = self.binary("add", b, self.unary("relu", b, b.magnitude))
+        return self.concatenated([a, b, r], 1)
+
+    def makeEmpty(self):
+        """Tensors without elements and of rank 0, through reductions and products."""
+        way = self.random.randrange(4)
+        if way == 0:
+            x = self.input((self.choose(0, 2), 0), self.choose("f32", "i32", "f64"))
+            return self.reduced(self.choose("sum", "prod"), x, [self.choose(0, 1)] if self.chance(0.6) else [0, 1])
+        if way == 1:
+            return self.product(self.input((2, 0), "f32"), self.input((0, 3), "f32"))
+        if way == 2:
+            return self.concatenated([self.input((0, 4), "f32"), self.input((2, 4), "f32"), self.input((0, 4), "f32")], 0)
+        x = self.reduced("max", self.input((3,), "f32"), [0])
+        return self.binary("mul", x, self.input((), "f32"))
+
+    def makeDeadResults(self):
+        """Results that nothing reads beside one that is read."""
+        if self.exact:
+            return self.makeSlice()
+        x = self.input((2, 3, 2), "f32", special=False)
+        scale, bias = self.input((3,), "f32", special=False), self.input((3,), "f32", special=False)
+        results = self.emitMany("batch_norm_training {all} epsilon = 0.01 axis = 1 : {t0}, {t1}", [x, scale, bias],
+                                [(x.shape, "f32"), ((3,), "f32"), ((3,), "f32")], rounds=True)
+        return self.unary("tanh", self.random.choice(results), rounds=True)
+
+    def makeHalfScalar(self):
+        """A scalar of another type never widens what it meets."""
+        x = self.input((self.choose(3, 8),), "f16")
+        s = self.cast(self.constant((), "f32", encode(np.array(0.1), "f32")) if not self.exact else self.input((), "f32"), "f16")
+        return self.binary("add", self.binary("mul", x, self.broadcast(s, [], x.shape)), self.broadcast(self.input((1,), "f16"), [0], x.shape))
+
+
