@@ -235,6 +235,85 @@ TEST(LibraryTest, OneAndTwoThreadsGiveTheSameBits) {
             runCall(call, x, w, {}, {}, Weights::Constant, 2));
 }
 
+/// Products of integers, `count` times as one call and as one call each; an
+/// addend in the output's bytes for some.
+static void expectGroupedEqualsSeparate(int64_t count, Shape sizes,
+                                        int threads) {
+  Shape lhs = {sizes[0], sizes[1]}, rhs = {sizes[1], sizes[2]};
+  Shape output = {sizes[0], sizes[2]};
+  std::vector<std::vector<float>> results[2];
+  for (bool grouped : {false, true}) {
+    ModuleBuilder builder;
+    LibraryCall call;
+    call.op = LibraryOp::MatMul;
+    call.inputShape = affine(lhs);
+    call.weightShape = affine(rhs);
+    call.outputShape = affine(output);
+    call.hasAddend = true;
+    std::vector<std::vector<float>> data, out;
+    std::vector<const void *> inputs;
+    std::vector<void *> outputs;
+    std::vector<Operand> operands;
+    std::vector<std::pair<ByteRange, ByteRange>> copies;
+    uint64_t bytes = uint64_t(product(output)) * 4;
+    for (int64_t i = 0; i < count; ++i) {
+      std::string n = std::to_string(i);
+      ByteRange x = builder.input("x" + n, lhs), a = builder.input("a" + n, output);
+      ByteRange y = builder.output("y" + n, output), t = builder.scratch(bytes);
+      data.push_back(integers(lhs, unsigned(3 * i)));
+      data.push_back(integers(output, unsigned(3 * i + 1)));
+      out.emplace_back(size_t(product(output)));
+      // The weights are an input for every other member.
+      ByteRange w;
+      if (i % 2) {
+        w = builder.input("w" + n, rhs);
+        data.push_back(integers(rhs, unsigned(3 * i + 2)));
+      } else {
+        w = builder.constant(integers(rhs, unsigned(3 * i + 2)));
+      }
+      builder.copy(a, t);
+      copies.push_back({t, y});
+      for (ByteRange range : {x, w, t})
+        operands.push_back({range, true, false, DType::F32});
+      operands.push_back({t, false, true, DType::F32});
+      if (!grouped)
+        builder.call(call, {x, w, t}, t);
+    }
+    if (grouped) {
+      call.members = count;
+      builder.call(call, {}, ByteRange()).operands = operands;
+    }
+    for (auto &[from, to] : copies)
+      builder.copy(from, to);
+    for (auto &values : data)
+      inputs.push_back(values.data());
+    for (auto &values : out)
+      outputs.push_back(values.data());
+    auto file = writeModule(builder.build());
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    std::string path = temporaryPath("grouped.fsn");
+    ASSERT_TRUE(writeFileAtomically(path, file->data(), file->size()).ok());
+    auto loaded = loadModuleFile(path);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    SessionOptions options;
+    options.threads = threads;
+    auto session = Session::create(*loaded, options);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    for (int run = 0; run < 3; ++run)
+      ASSERT_TRUE((*session)->run(1, inputs.data(), outputs.data()).ok());
+    EXPECT_EQ((*session)->executor().counters().calls, 3u * (grouped ? 1 : count));
+    results[grouped] = out;
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(LibraryTest, GroupedCallEqualsSeparateCalls) {
+  for (int threads : {1, 2, 4})
+    for (Shape sizes : {Shape{3, 5, 7}, Shape{40, 40, 40}, Shape{96, 64, 96}})
+      for (int64_t count : {2, 9})
+        expectGroupedEqualsSeparate(count, sizes, threads);
+}
+
 TEST(LibraryTest, AddendInPlaceIsTheOutput) {
   ModuleBuilder builder;
   ByteRange x = builder.input("x", {2, 2}), a = builder.input("a", {2, 2});

@@ -368,11 +368,50 @@ TEST(ModuleFile, WrongLibraryCallsAreRefused) {
   refused([](Command &c) { c.call.outputShape[3].base = 7; }, "too few");
   refused([](Command &c) { c.call.inputShape[2].scale = 1; }, "leading");
   refused([](Command &c) { c.operands.pop_back(); }, "operands instead of");
+  refused([](Command &c) { c.call.members = 0; }, "members");
+  refused([](Command &c) { c.call.members = -1; }, "members");
+  refused([](Command &c) { c.call.members = 65537; }, "members");
+  refused([](Command &c) { c.call.members = 2; }, "operands instead of 8");
   refused([](Command &c) { c.operands[0].writes = true; }, "is an input");
   refused([](Command &c) { c.operands[1].range.size = 4; }, "too few");
   refused([](Command &c) { c.launch.kernel = 99; }, "does not exist");
   refused([](Command &c) { c.launch.grain = 0; }, "grain");
   refused([](Command &c) { c.kind = CommandKind::Collective; }, "collectives");
+}
+
+/// y = x w and z = v w as one call of two members.
+Module groupedModule() {
+  ModuleBuilder builder;
+  ByteRange x = builder.input("x", {2, 2}), v = builder.input("v", {2, 2});
+  ByteRange y = builder.output("y", {2, 2}), z = builder.output("z", {2, 2});
+  ByteRange w = builder.constant({1, 2, 3, 4});
+  LibraryCall call;
+  call.op = LibraryOp::MatMul;
+  call.inputShape = call.weightShape = call.outputShape = {{0, 2}, {0, 2}};
+  call.members = 2;
+  Command &command = builder.call(call, {x, w}, y);
+  command.operands.push_back({v, true, false, DType::F32});
+  command.operands.push_back({w, true, false, DType::F32});
+  command.operands.push_back({z, false, true, DType::F32});
+  return builder.build();
+}
+
+TEST(ModuleFile, MembersOfACallAreKeptAndChecked) {
+  Aligned aligned(write(groupedModule()));
+  auto view = readModule(aligned.data(), aligned.size());
+  ASSERT_TRUE(view.ok()) << view.status().message();
+  EXPECT_EQ(view->module.program.commands[0].call.members, 2);
+  EXPECT_EQ(view->module.program.commands[0].operands.size(), 6u);
+  auto refused = [&](auto change, const char *text) {
+    Module module = groupedModule();
+    change(module.program.commands[0]);
+    EXPECT_HAS(writeModule(module).status().message(), text);
+  };
+  refused([](Command &c) { c.operands[3].range.size = 8; },
+          "operand 3 has 8 bytes, too few");
+  refused([](Command &c) { c.operands[3].writes = true; }, "is an input");
+  refused([](Command &c) { c.operands[2].writes = false; }, "is the output");
+  refused([](Command &c) { c.operands[5].range = c.operands[2].range; }, "S2");
 }
 
 //===----------------------------------------------------------------------===//

@@ -292,6 +292,43 @@ TEST(VerifySchedule, TailMayNotDisturbItsCall) {
   EXPECT_REFUSED(shifted, "S2");
 }
 
+/// A product with an addend twice: lhs, rhs, addend, output each.
+static Command groupedCall(ByteRange addend0, ByteRange output0,
+                           ByteRange addend1, ByteRange output1) {
+  Command command;
+  command.kind = CommandKind::Call;
+  command.name = "grouped";
+  command.call.op = LibraryOp::MatMul;
+  command.call.hasAddend = true;
+  command.call.members = 2;
+  for (ByteRange range : {arena(0, 64), arena(64, 64), addend0})
+    command.operands.push_back({range, true, false});
+  command.operands.push_back({output0, false, true});
+  for (ByteRange range : {arena(0, 64), arena(64, 64), addend1})
+    command.operands.push_back({range, true, false});
+  command.operands.push_back({output1, false, true});
+  return command;
+}
+
+TEST(VerifySchedule, MembersOfACallMayNotDisturbEachOther) {
+  ByteRange a = arena(128, 64), b = arena(192, 64), c = arena(256, 64);
+  Builder start;
+  start.launch(0, {}, {arena(0, 256)});
+  Builder inPlace = start;
+  inPlace.program.commands.push_back(groupedCall(a, a, b, b));
+  EXPECT_ACCEPTED(inPlace);
+  Builder shared = start;
+  shared.program.commands.push_back(groupedCall(a, c, a, b));
+  EXPECT_ACCEPTED(shared);
+  // The second one would read what the first one wrote.
+  Builder crossed = start;
+  crossed.program.commands.push_back(groupedCall(a, b, b, c));
+  EXPECT_REFUSED(crossed, "S2");
+  Builder twice = start;
+  twice.program.commands.push_back(groupedCall(a, c, b, c));
+  EXPECT_REFUSED(twice, "S2");
+}
+
 TEST(VerifySchedule, HundredThousandCommandsTakeUnderASecond) {
   Builder b(4, 1 << 20);
   std::mt19937 random(1);

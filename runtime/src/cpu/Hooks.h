@@ -6,7 +6,8 @@
 //
 //   void fusion_rt_on_launch(const char *name, long long begin, long long end,
 //                            int isTail);   // a kernel starts on its units
-//   void fusion_rt_on_call(const char *name);            // a library primitive
+//   void fusion_rt_on_call(const char *name); // a library primitive; those of
+//                                 // one command may come from several threads
 //   void fusion_rt_on_copy(const char *name, long long bytes);
 //
 //===----------------------------------------------------------------------===//

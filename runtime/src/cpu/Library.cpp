@@ -19,7 +19,12 @@ using Tag = memory::format_tag;
 
 static constexpr auto kF32 = memory::data_type::f32;
 
-Library::Library() : cpu(dnnl::engine::kind::cpu, 0), executionStream(cpu) {}
+Library::Library() : cpu(dnnl::engine::kind::cpu, 0) { reserveStreams(1); }
+
+void Library::reserveStreams(size_t count) {
+  while (streams.size() < count)
+    streams.emplace_back(cpu);
+}
 
 static Dims evaluateAll(const std::vector<Affine> &shape, int64_t batch) {
   Dims dims;
@@ -172,8 +177,8 @@ dnnl::memory Library::packWeights(const memory::desc &from,
       return std::get<2>(cache[it->second]);
   memory target(to, cpu);
   memory source(from, cpu, const_cast<void *>(data));
-  dnnl::reorder(source, target).execute(executionStream, source, target);
-  executionStream.wait();
+  dnnl::reorder(source, target).execute(streams[0], source, target);
+  streams[0].wait();
   packed += to.get_size();
   cacheIndex.emplace(data, cache.size());
   cache.emplace_back(data, to, target);

@@ -27,6 +27,7 @@ struct PreparedCall {
   /// before each execution, from `plainWeights` to `weights`.
   dnnl::primitive reorder;
   dnnl::memory plainWeights;
+  uint64_t scratchpadOffset = 0; ///< in the plan's scratchpad
   std::vector<dnnl_exec_arg_t> arguments;
 };
 
@@ -43,7 +44,13 @@ public:
                                  const std::string &name, int64_t batch,
                                  int64_t rows, const void *constantWeights);
 
-  dnnl_stream_t stream() const { return executionStream.get(); }
+  /// The stream of one thread; thread 0 always has one.
+  dnnl_stream_t stream(size_t thread = 0) const {
+    return streams[thread].get();
+  }
+  size_t streamCount() const { return streams.size(); }
+  /// Makes streams for up to `count` threads.
+  void reserveStreams(size_t count);
   /// Bytes of packed weights and reorder buffers so far.
   uint64_t packedBytes() const { return packed; }
   const dnnl::engine &engine() const { return cpu; }
@@ -53,7 +60,7 @@ private:
                            const dnnl::memory::desc &to, const void *data);
 
   dnnl::engine cpu;
-  dnnl::stream executionStream;
+  std::vector<dnnl::stream> streams;
   /// Packed weights by source and layout: calls that share weights share them.
   std::vector<std::tuple<const void *, dnnl::memory::desc, dnnl::memory>> cache;
   std::multimap<const void *, size_t> cacheIndex;

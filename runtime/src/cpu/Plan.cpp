@@ -8,6 +8,8 @@
 #include "Text.h"
 #include "Threads.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 
 using namespace fusion::rt;
@@ -24,11 +26,12 @@ void Plan::bind(const std::vector<char *> &segments) {
 }
 
 void Plan::setScratchpad(void *memory) {
-  for (uint32_t slot : temporarySlots)
-    slots[slot] = static_cast<char *>(memory) + temporaryOffset;
+  char *bytes = static_cast<char *>(memory);
+  for (auto [slot, offset] : temporarySlots)
+    slots[slot] = bytes + temporaryOffset + offset;
   for (auto &call : calls)
     if (call->scratchpad)
-      call->scratchpad.set_data_handle(memory);
+      call->scratchpad.set_data_handle(bytes + call->scratchpadOffset);
 }
 
 /// A kernel: output[i] += addend[i]; buffers are output, addend.
@@ -98,8 +101,33 @@ dnnl_status_t Plan::runStep(const Step &step, dnnl_stream_t stream,
   case Step::Fill:
     fill(step);
     return dnnl_success;
+  case Step::Members:
+    return dnnl_success;
   }
   return dnnl_success;
+}
+
+dnnl_status_t Plan::runMembers(const Step &step, const Library &library,
+                               int threads) {
+  struct Run {
+    Plan &plan;
+    const Library &library;
+    const uint32_t *starts;
+    std::atomic<int> status;
+  } run{*this, library, &memberStarts[size_t(step.begin)], {dnnl_success}};
+  auto task = [](void *data, int64_t member, int thread) {
+    Run &run = *static_cast<Run *>(data);
+    for (uint32_t i = run.starts[member]; i < run.starts[member + 1]; ++i) {
+      dnnl_status_t status =
+          run.plan.runStep(run.plan.steps[i],
+                           run.library.stream(size_t(thread)), 1);
+      if (status != dnnl_success)
+        run.status = int(status);
+    }
+  };
+  runTasks(task, &run, step.end - step.begin - 1,
+           std::min(threads, int(library.streamCount())));
+  return dnnl_status_t(run.status.load());
 }
 
 Status Plan::execute(const Library &library, int threads, Observer *observer,
@@ -114,7 +142,13 @@ Status Plan::execute(const Library &library, int threads, Observer *observer,
       return Status(Code::Internal, "interrupted");
     if (observer && step.startsCommand)
       observer->before(step.command);
-    dnnl_status_t status = runStep(step, stream, threads);
+    dnnl_status_t status;
+    if (step.kind == Step::Members && threads > 1) {
+      status = runMembers(step, library, threads);
+      i = memberStarts[size_t(step.end - 1)] - 1;
+    } else {
+      status = runStep(step, stream, threads);
+    }
     if (__builtin_expect(status != dnnl_success, 0)) {
       const std::string &name = program->commands[step.command].name;
       return Status(status == dnnl_out_of_memory ? Code::Resources

@@ -11,7 +11,9 @@ namespace fusion::rt {
 
 /// One thing the CPU does. A command is one or several consecutive steps.
 struct Step {
-  enum Kind : uint8_t { Kernel, Primitive, Copy, Add, Fill } kind;
+  /// Members: the steps behind it are those of small independent calls, which
+  /// threads may share.
+  enum Kind : uint8_t { Kernel, Primitive, Copy, Add, Fill, Members } kind;
   bool startsCommand = false; ///< the first step of its command
   bool isTail = false;        ///< a kernel that is a call's epilogue
   uint32_t command = 0;
@@ -21,8 +23,9 @@ struct Step {
   uint32_t argumentCount = 0; ///< Primitive
   bool oneThread = false;     ///< Primitive, Add: too small to share
   KernelFunction function = nullptr;
-  int64_t begin = 0, end = 0, grain = 1; ///< Kernel: units. Copy: bytes, Add:
-                                         ///< elements in end
+  /// Kernel: units. Copy: bytes, Add: elements in end. Members: positions in
+  /// `memberStarts`; the last of them is where the steps end.
+  int64_t begin = 0, end = 0, grain = 1;
   dnnl_primitive_t primitive = nullptr;
   const dnnl_exec_arg_t *arguments = nullptr;
 };
@@ -47,6 +50,9 @@ private:
 
   /// Runs one step; returns a oneDNN status.
   dnnl_status_t runStep(const Step &step, dnnl_stream_t stream, int threads);
+  /// Runs the members behind a step on several threads.
+  dnnl_status_t runMembers(const Step &step, const Library &library,
+                           int threads);
   void fill(const Step &step);
 
   struct SlotPatch {
@@ -62,8 +68,10 @@ private:
 
   std::vector<Step> steps;
   std::vector<void *> slots;
-  std::vector<uint32_t> temporarySlots; ///< point behind the scratchpad
+  /// Slots of bytes behind the scratchpad, with their offset there.
+  std::vector<std::pair<uint32_t, uint64_t>> temporarySlots;
   uint64_t temporaryOffset = 0;
+  std::vector<uint32_t> memberStarts; ///< steps
   std::vector<SlotPatch> slotPatches;
   std::vector<MemoryPatch> memoryPatches;
   std::vector<char *> bound; ///< the bases at the last `bind`

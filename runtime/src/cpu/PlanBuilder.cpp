@@ -22,6 +22,9 @@ static constexpr uint64_t kTailBytes = 256 << 10;
 /// waking the others (a few microseconds).
 static constexpr double kParallelMacs = 1 << 17;
 
+/// Threads that share the members of one call, at most.
+static constexpr int64_t kMaxSideBySide = 64;
+
 namespace fusion::rt {
 
 class PlanBuilder {
@@ -36,6 +39,7 @@ public:
 
 private:
   Status addCall(const Command &command);
+  Status addMembers(const Command &command);
   Status addPrimitive(const Command &command, const Operand *operands,
                       int64_t from, int64_t rows);
   void addKernel(const KernelLaunch &launch, int64_t begin, int64_t end);
@@ -63,6 +67,9 @@ private:
   int64_t batch;
   std::unique_ptr<Plan> plan;
   uint64_t temporaryBytes = 0;
+  /// Where the next call's scratchpad and saved addend start: behind those of
+  /// the members that run beside it.
+  uint64_t scratchpadStart = 0, temporaryStart = 0;
   uint32_t command = 0;
   bool isFirst = true;
 };
@@ -96,8 +103,9 @@ static size_t operandCount(const LibraryCall &call) {
 }
 
 void PlanBuilder::addTemporarySlot(uint64_t bytes) {
-  temporaryBytes = std::max(temporaryBytes, bytes);
-  plan->temporarySlots.push_back(uint32_t(plan->slots.size()));
+  temporaryBytes = std::max(temporaryBytes, temporaryStart + bytes);
+  plan->temporarySlots.push_back(
+      {uint32_t(plan->slots.size()), temporaryStart});
   plan->slots.push_back(nullptr);
 }
 
@@ -240,9 +248,11 @@ Status PlanBuilder::addPrimitive(const Command &command,
   if (call.hasBias)
     bindMemory(owned.bias, operands[2].range);
   bindMemory(owned.output, output, outputOffset);
+  owned.scratchpadOffset = scratchpadStart;
   if (owned.scratchpad)
     plan->scratchpadBytes = std::max<uint64_t>(
-        plan->scratchpadBytes, owned.scratchpad.get_desc().get_size());
+        plan->scratchpadBytes,
+        scratchpadStart + owned.scratchpad.get_desc().get_size());
   if (owned.reorder) {
     auto list = std::make_unique<std::vector<dnnl_exec_arg_t>>();
     list->push_back({DNNL_ARG_FROM, owned.plainWeights.get()});
@@ -272,6 +282,42 @@ Status PlanBuilder::addPrimitive(const Command &command,
   return {};
 }
 
+/// All members of a call, on their whole outputs. Those that are too small to be
+/// worth a second thread each are spread over the threads if there is enough to
+/// do together; every member computes what it would compute alone.
+Status PlanBuilder::addMembers(const Command &command) {
+  const LibraryCall &call = command.call;
+  double work = multiplyAdds(call, -1);
+  bool sideBySide =
+      work < kParallelMacs && work * double(call.members) >= kParallelMacs;
+  size_t step = 0;
+  if (sideBySide) {
+    library.reserveStreams(size_t(std::min(call.members, kMaxSideBySide)));
+    step = plan->steps.size();
+    addStep(Step::Members).begin = int64_t(plan->memberStarts.size());
+  }
+  auto roundUp = [](uint64_t size) { return (size + 63) & ~uint64_t(63); };
+  for (int64_t i = 0; i < call.members; ++i) {
+    if (sideBySide)
+      plan->memberStarts.push_back(uint32_t(plan->steps.size()));
+    size_t saved = plan->temporarySlots.size();
+    FUSION_RT_TRY(addPrimitive(
+        command, &command.operands[size_t(i) * operandCount(call)], 0, -1));
+    if (!sideBySide)
+      continue;
+    if (const dnnl::memory &scratchpad = plan->calls.back()->scratchpad)
+      scratchpadStart += roundUp(scratchpad.get_desc().get_size());
+    if (plan->temporarySlots.size() > saved)
+      temporaryStart += roundUp(*byteCount(call.outputShape, call.dtype, batch));
+  }
+  scratchpadStart = temporaryStart = 0;
+  if (sideBySide) {
+    plan->memberStarts.push_back(uint32_t(plan->steps.size()));
+    plan->steps[step].end = int64_t(plan->memberStarts.size());
+  }
+  return {};
+}
+
 Status PlanBuilder::addCall(const Command &command) {
   const LibraryCall &call = command.call;
   uint64_t outputBytes = *byteCount(call.outputShape, call.dtype, batch);
@@ -282,15 +328,12 @@ Status PlanBuilder::addCall(const Command &command) {
   bool isEmpty = *elementCount(call.inputShape, batch) == 0 ||
                  (call.op != LibraryOp::AvgPool &&
                   *elementCount(call.weightShape, batch) == 0);
-  size_t perMember = operandCount(call);
   if (isEmpty || call.members > 1) {
-    for (int64_t i = 0; i < call.members; ++i) {
-      const Operand *operands = &command.operands[size_t(i) * perMember];
-      if (isEmpty)
-        addFill(call, operands);
-      else
-        FUSION_RT_TRY(addPrimitive(command, operands, 0, -1));
-    }
+    if (isEmpty)
+      for (int64_t i = 0; i < call.members; ++i)
+        addFill(call, &command.operands[size_t(i) * operandCount(call)]);
+    else
+      FUSION_RT_TRY(addMembers(command));
     addKernel(command.launch, 0, units);
     return {};
   }

@@ -74,3 +74,25 @@ void fusion::rt::runUnits(KernelFunction function, void *const *buffers,
   Work work{function, buffers, batch, begin, units, pieces};
   GOMP_parallel(runPieces, &work, unsigned(pieces), 0);
 }
+
+namespace {
+struct Tasks {
+  void (*task)(void *, int64_t, int);
+  void *data;
+  int64_t count;
+};
+} // namespace
+
+static void runSomeTasks(void *data) {
+  const Tasks &tasks = *static_cast<Tasks *>(data);
+  int thread = omp_get_thread_num(), step = omp_get_num_threads();
+  for (int64_t i = thread; i < tasks.count; i += step)
+    tasks.task(tasks.data, i, thread);
+}
+
+void fusion::rt::runTasks(void (*task)(void *, int64_t, int), void *data,
+                          int64_t count, int threads) {
+  Tasks tasks{task, data, count};
+  GOMP_parallel(runSomeTasks, &tasks,
+                unsigned(std::min<int64_t>(std::max(threads, 1), count)), 0);
+}

@@ -35,6 +35,11 @@ private:
 void runUnits(KernelFunction function, void *const *buffers, int64_t batch,
               int64_t begin, int64_t end, int64_t grain, int threads);
 
+/// Calls `task(data, index, thread)` for each index in [0, count) on up to
+/// `threads` threads, numbered from 0.
+void runTasks(void (*task)(void *data, int64_t index, int thread), void *data,
+              int64_t count, int threads);
+
 } // namespace fusion::rt
 
 #endif // FUSION_RUNTIME_CPU_THREADS_H

@@ -94,13 +94,22 @@ KernelRunner::~KernelRunner() {
     dlclose(handle);
 }
 
-int64_t KernelRunner::call(const std::string &name, void *const *buffers,
-                           int64_t batch) {
+int64_t KernelRunner::countUnits(const std::string &name, int64_t batch) {
   auto kernels = module->lookupSymbol<ModuleOp>("kernels");
   auto function = kernels.lookupSymbol<LLVM::LLVMFuncOp>(name);
   auto extent = function->getAttrOfType<ExtentAttr>("fusion.units");
-  int64_t units = extent.getScale() * batch + extent.getBase();
+  return extent.getScale() * batch + extent.getBase();
+}
+
+void KernelRunner::callRange(const std::string &name, void *const *buffers,
+                             int64_t batch, int64_t begin, int64_t end) {
   auto kernel = reinterpret_cast<KernelFunction>(dlsym(handle, name.c_str()));
+  kernel(buffers, batch, begin, end);
+}
+
+int64_t KernelRunner::call(const std::string &name, void *const *buffers,
+                           int64_t batch) {
+  int64_t units = countUnits(name, batch);
   // Uneven ranges, last one first.
   std::vector<std::pair<int64_t, int64_t>> ranges;
   for (int64_t begin = 0, step = 1; begin < units; step = step * 3 + 2) {
@@ -109,7 +118,7 @@ int64_t KernelRunner::call(const std::string &name, void *const *buffers,
     begin = end;
   }
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range)
-    kernel(buffers, batch, range->first, range->second);
+    callRange(name, buffers, batch, range->first, range->second);
   return units;
 }
 
@@ -140,8 +149,13 @@ std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
       values[output] = buffers.back();
     }
     std::vector<void *> pointers;
-    for (auto &buffer : buffers)
-      pointers.push_back(buffer->data());
+    if (auto order =
+            group->getAttrOfType<DenseI64ArrayAttr>("fusion.kernel_operands"))
+      for (int64_t operand : order.asArrayRef())
+        pointers.push_back(buffers[operand]->data());
+    else
+      for (auto &buffer : buffers)
+        pointers.push_back(buffer->data());
     call(group.getKernelAttr().getLeafReference().str(), pointers.data(),
          batch);
   }

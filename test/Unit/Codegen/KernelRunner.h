@@ -58,6 +58,10 @@ public:
 
   /// Runs one kernel; returns its number of units.
   int64_t call(const std::string &name, void *const *buffers, int64_t batch);
+  /// The units of one kernel, and units [begin, end) of it.
+  int64_t countUnits(const std::string &name, int64_t batch);
+  void callRange(const std::string &name, void *const *buffers, int64_t batch,
+                 int64_t begin, int64_t end);
 
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
