@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace fusion;
 
 void fusion::buildFusePipeline(OpPassManager &manager,
-                               const FuseOptions &options) {
+                               const FuseOptions &options, KernelProbe *probe) {
   manager.addNestedPass<func::FuncOp>(createDecomposeNamed());
   // New products, not groups: the certificate starts from them.
   if (!llvm::is_contained(options.noFuse, "projections")) {
@@ -35,7 +35,7 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   SplitGroupsOptions split;
   split.device = options.device;
   split.costModel = options.costModel;
-  functions.addPass(createSplitGroups(split));
+  functions.addPass(createSplitGroups(split, probe));
   if (!llvm::is_contained(options.noFuse, "horizontal")) {
     FuseHorizontalOptions horizontal;
     horizontal.maxMembers = options.maxMembers;
@@ -48,5 +48,7 @@ void fusion::registerFusePipeline() {
   PassPipelineRegistration<FuseOptions>(
       "fusion-fuse",
       "The fuse phase: every op into a group, producers with consumers",
-      buildFusePipeline);
+      [](OpPassManager &manager, const FuseOptions &options) {
+        buildFusePipeline(manager, options);
+      });
 }

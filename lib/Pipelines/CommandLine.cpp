@@ -131,7 +131,7 @@ static const OptionSpec kOptions[] = {
     {"cpu", "name", "processor to compile for (default native: this machine's)",
      false, SET(compile.cpu, value.str())},
     {"device", "name",
-     "device to decide for, or the path of its JSON file (default cpu)", true,
+     "device to decide for, or the path of its JSON file (default cpu)", false,
      SET(compile.device, value.str())},
     {"cost-model", "name", "what predicts times (default roofline)", true,
      SET(compile.costModel, value.str())},

@@ -60,8 +60,10 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
 };
 
 /// Graph after simplify -> graph of groups. Runs on the functions of a module.
-void buildFusePipeline(mlir::OpPassManager &manager,
-                       const FuseOptions &options);
+/// `probe`, if not null, tells what the target's compiler makes of a group; it
+/// must outlive the passes.
+void buildFusePipeline(mlir::OpPassManager &manager, const FuseOptions &options,
+                       KernelProbe *probe = nullptr);
 
 /// Registers `--fusion-fuse`.
 void registerFusePipeline();

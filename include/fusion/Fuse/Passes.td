@@ -223,17 +223,29 @@ def SplitGroups : Pass<"fusion-split-groups", "::mlir::func::FuncOp"> {
     values live across it, registers of both parts, predicted microseconds; a
     failure for a part that exceeds a limit and has no cut.
 
-    Before, on a device with 32 registers a thread:
+    Before, on a device with 32 registers a thread, 24 of them overhead:
     ```mlir
-    %0 = fusion.group loop (%a = %x : tensor<4xf32>, %b = %y : tensor<4xf32>) -> tensor<4xf32> {
-      %1 = fusion.exp %a : tensor<4xf32>
-      %2 = fusion.neg %1 : tensor<4xf32>
-      %3 = fusion.sub %2, %b : tensor<4xf32>
-      %4 = fusion.mul %3, %b : tensor<4xf32>
-      fusion.yield %4 : tensor<4xf32>
+    %g = fusion.group loop (%a = %x : tensor<8xf32>, %b = %y : tensor<8xf32>, %c = %z : tensor<8xf32>) -> tensor<8xf32> {
+      %0 = fusion.add %a, %b : tensor<8xf32>
+      %1 = fusion.exp %0 : tensor<8xf32>
+      %2 = fusion.mul %1, %c : tensor<8xf32>
+      %3 = fusion.add %2, %b : tensor<8xf32>
+      fusion.yield %3 : tensor<8xf32>
     }
     ```
-    After: two groups, the first of which yields `%2`.
+    After:
+    ```mlir
+    %0 = fusion.group loop (%a = %x : tensor<8xf32>, %b = %y : tensor<8xf32>) -> tensor<8xf32> {
+      %2 = fusion.add %a, %b : tensor<8xf32>
+      %3 = fusion.exp %2 : tensor<8xf32>
+      fusion.yield %3 : tensor<8xf32>
+    }
+    %1 = fusion.group loop (%a = %0 : tensor<8xf32>, %c = %z : tensor<8xf32>, %b = %y : tensor<8xf32>) -> tensor<8xf32> {
+      %2 = fusion.mul %a, %c : tensor<8xf32>
+      %3 = fusion.add %2, %b : tensor<8xf32>
+      fusion.yield %3 : tensor<8xf32>
+    }
+    ```
   }];
   let options = [
     Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,

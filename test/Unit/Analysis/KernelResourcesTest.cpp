@@ -140,6 +140,46 @@ TEST(KernelResources, RowsAreSpreadOverThreads) {
   EXPECT_EQ(r.sharedBytes, 32 * 4);
 }
 
+TEST(KernelResources, SharedMemoryAndArgumentsHaveLimits) {
+  // A reduction of columns transposes through 32 x 33 values of 4 bytes: twelve
+  // of them are 50688 bytes of the 50000 that a block has, eleven are 46464.
+  for (int64_t count : {11, 12}) {
+    std::string text = "func.func @main(%x: tensor<64x64xf32>) -> (", values,
+                types;
+    std::string body;
+    for (int64_t i = 0; i < count; ++i) {
+      std::string name = "%r" + std::to_string(i);
+      body += "  " + name + " = fusion.reduce " + (i % 2 ? "max" : "sum") +
+              ", %x dims = [0] : tensor<64x64xf32>\n";
+      values += (i ? ", " : "") + name;
+      types += i ? ", tensor<64xf32>" : "tensor<64xf32>";
+    }
+    text +=
+        types + ") {\n" + body + "  return " + values + " : " + types + "\n}\n";
+    Parsed p(text);
+    KernelResources r = estimate(p, GroupKind::ColumnReduce);
+    EXPECT_EQ(r.sharedBytes, count * 32 * 33 * 4);
+    EXPECT_EQ(r.parameterBytes, 8 * (1 + count) + 16);
+    DeviceModel device = makeRoundDevice();
+    device.sharedBytesPerUnit = 1000000;
+    auto verdict = checkDeviceLimits(r, device);
+    EXPECT_EQ(verdict.has_value(), count == 12);
+    if (verdict) {
+      EXPECT_EQ(verdict->rule, FusionRule::SharedMemory);
+      EXPECT_EQ(verdict->value, 50688);
+      EXPECT_EQ(verdict->limit, 50000);
+    }
+    // Two resident blocks share what a multiprocessor has.
+    verdict = checkDeviceLimits(r, makeRoundDevice());
+    EXPECT_EQ(verdict.has_value(), count == 12);
+    device.sharedBytesPerBlock = 1000000;
+    device.parameterBytes = r.parameterBytes - 1;
+    verdict = checkDeviceLimits(r, device);
+    ASSERT_TRUE(verdict.has_value());
+    EXPECT_EQ(verdict->rule, FusionRule::Arguments);
+  }
+}
+
 TEST(KernelResources, CutsCountValuesNotInputs) {
   Parsed p(R"(
     func.func @main(%x: tensor<64xf32>, %y: tensor<64xf32>) -> tensor<64xf32> {
