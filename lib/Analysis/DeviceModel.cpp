@@ -17,6 +17,7 @@
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cmath>
 #include <dlfcn.h>
 
 using namespace llvm;
@@ -224,7 +225,8 @@ Expected<double> DeviceReader::getNumber(const json::Object &object,
                                          StringRef prefix, StringRef key,
                                          bool mayBeZero) const {
   std::optional<double> number = object.getNumber(key);
-  if (!number || !(*number >= 0) || (!mayBeZero && *number == 0))
+  if (!number || !std::isfinite(*number) || *number < 0 ||
+      (!mayBeZero && *number == 0))
     return fail(getPath(prefix, key),
                 "bad value of '" + getPath(prefix, key) +
                     "', device file, give a number " +
@@ -422,7 +424,13 @@ Expected<DeviceModel> DeviceModel::load(StringRef nameOrPath) {
     path = folder;
     sys::path::append(path, nameOrPath + ".json");
   }
-  ErrorOr<std::unique_ptr<MemoryBuffer>> file = MemoryBuffer::getFile(path);
+  // A device or a pipe might never end.
+  ErrorOr<std::unique_ptr<MemoryBuffer>> file =
+      std::make_error_code(std::errc::invalid_argument);
+  if (!sys::fs::exists(path))
+    file = std::make_error_code(std::errc::no_such_file_or_directory);
+  else if (sys::fs::is_regular_file(path))
+    file = MemoryBuffer::getFile(path);
   if (file)
     return parse((*file)->getBuffer(), path);
   std::string names = listDevices(folder);

@@ -96,6 +96,10 @@ TEST(DeviceModel, ErrorsNameLineAndKey) {
       breakDevice("\"memory_bandwidth\": 1e12", "\"memory_bandwidth\": -1"),
       "d.json:11: bad value of 'memory_bandwidth', device file, give a "
       "number above 0");
+  EXPECT_EQ(
+      breakDevice("\"memory_bandwidth\": 1e12", "\"memory_bandwidth\": 1e999"),
+      "d.json:11: bad value of 'memory_bandwidth', device file, give a number "
+      "above 0");
   EXPECT_EQ(breakDevice("\"kind\": \"gpu\"", "\"kind\": \"tpu\""),
             "d.json:2: bad value of 'kind', device file, the kinds are: gpu, "
             "cpu");
@@ -121,6 +125,9 @@ TEST(DeviceModel, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(llvm::toString(device.takeError()),
             "unknown device 'h9000', --device, the devices are: a100-80gb, "
             "cpu, h200; or give the path of a JSON file");
+  EXPECT_EQ(llvm::toString(DeviceModel::load("/dev/zero").takeError()),
+            "cannot read '/dev/zero': Invalid argument, --device, give a "
+            "device's name or the path of a JSON file");
   device = DeviceModel::load("./nowhere.json");
   ASSERT_FALSE(device);
   EXPECT_EQ(llvm::errorToErrorCode(device.takeError()),
