@@ -94,9 +94,12 @@ static Error setNoFuse(CommandLine &line, StringRef value) {
       line.compile.fuseVertical = false;
     else if (kind == "horizontal")
       line.compile.fuseHorizontal = false;
+    else if (kind == "projections")
+      line.compile.fuseProjections = false;
     else
-      return usage("unknown kind of fusion '" + kind +
-                   "', --no-fuse, the kinds are: horizontal, vertical");
+      return usage(
+          "unknown kind of fusion '" + kind +
+          "', --no-fuse, the kinds are: horizontal, projections, vertical");
   }
   return Error::success();
 }
@@ -140,7 +143,8 @@ static const OptionSpec kOptions[] = {
      "leave out rewrites that change values, such as BatchNorm folding", true,
      SET(compile.exactRewritesOnly, true)},
     {"no-fuse", "kind,...",
-     "kinds of fusion to leave out: horizontal, vertical", true, setNoFuse},
+     "kinds of fusion to leave out: horizontal, projections, vertical", true,
+     setNoFuse},
     {"max-ops", "n", "consecutive ops of a group's longest path (default 8)",
      true, setMaxOps},
     {"memory-limit", "bytes", "largest memory for intermediates, e.g. 512MiB",

@@ -60,14 +60,17 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
   case Phase::Fuse: {
     FuseOptions fuse;
     fuse.maxOps = options.maxOps;
-    SmallVector<std::string> noFuse;
     fuse.device = options.device;
     fuse.costModel = options.costModel;
     fuse.memoryLimit = std::min<uint64_t>(options.memoryLimit, INT64_MAX);
+    fuse.parameterFolder = options.parameterFolder;
+    std::vector<std::string> noFuse;
     if (!options.fuseVertical)
       noFuse.push_back("vertical");
     if (!options.fuseHorizontal)
       noFuse.push_back("horizontal");
+    if (!options.fuseProjections)
+      noFuse.push_back("projections");
     fuse.noFuse = ArrayRef<std::string>(noFuse);
     buildFusePipeline(manager, fuse);
     break;
@@ -116,6 +119,9 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<bool> horizontal{*this, "horizontal",
                           llvm::cl::desc("fuse horizontally"),
                           llvm::cl::init(true)};
+  Option<bool> projections{*this, "projections",
+                           llvm::cl::desc("merge projections of one value"),
+                           llvm::cl::init(true)};
 
   CompileOptions toCompileOptions() const {
     CompileOptions options;
@@ -127,6 +133,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     options.maxOps = maxOps;
     options.fuseVertical = vertical;
     options.fuseHorizontal = horizontal;
+    options.fuseProjections = projections;
     return options;
   }
 };

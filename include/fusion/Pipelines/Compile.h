@@ -39,6 +39,7 @@ struct CompileOptions {
   unsigned maxOps = 8; ///< consecutive ops of a group's longest path
   bool fuseVertical = true;
   bool fuseHorizontal = true;
+  bool fuseProjections = true;
   uint64_t memoryLimit = 0; ///< bytes, 0: none
   Phase stopAfter = Phase::Program;
   /// Pass pipelines on a module, as text, each run before a phase; in order.

@@ -200,7 +200,7 @@ class Case:
         if isinstance(model, str):
             model = self.write(model)
         answers = {"evaluator": self.interpret(model, inputs)[0]}
-        flags = {"plain": [], "unfused": ["--no-fuse=vertical"], "exact": ["--exact-rewrites-only"]}
+        flags = {"plain": [], "unfused": ["--no-fuse=vertical,projections"], "exact": ["--exact-rewrites-only"]}
         for way in ways:
             answers[f"compiled, {way}"] = self.execute(self.compile(model, *flags[way])[0], inputs)
         for way, got in answers.items():
