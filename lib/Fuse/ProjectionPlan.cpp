@@ -280,12 +280,19 @@ static void findCommonTail(ProjectionSet &set) {
 // Cost
 //===----------------------------------------------------------------------===//
 
-/// The figures of the decision, on one core of a server of 2023; only their
-/// order of magnitude counts.
+/// The figures of the decision, on one core of a server of 2023 (Sapphire
+/// Rapids, oneDNN 2.6.3; docs/performance.md); only their order of magnitude
+/// counts.
 static constexpr double kCallUs = 4.0;   ///< entering the library
 static constexpr double kLaunchUs = 1.5; ///< entering a kernel
 /// Bytes a microsecond: to copy (read and write), and to read from a cache.
 static constexpr double kCopyBytesPerUs = 8000.0, kCacheBytesPerUs = 30000.0;
+static constexpr double kFlopsPerUs = 1.0e5;
+/// Many rows read the weights again and again: from this number of rows on,
+/// weights that no longer fit the core's own cache slow the product by this
+/// share of its time.
+static constexpr int64_t kManyRows = 256, kCacheBytes = int64_t(2) << 20;
+static constexpr double kUncachedShare = 0.08;
 
 /// Adds the values that must be written densely where the merged result is read
 /// in slices, although nothing had to be copied before: the result itself where
@@ -348,21 +355,39 @@ static int64_t getGrowth(const ProjectionSet &set, const ConstantReader &reader,
   return growth;
 }
 
+/// Microseconds that the merged product loses because its weights, unlike those
+/// of each member, leave the cache.
+static double getUncachedUs(const ProjectionSet &set, int64_t weightBytes,
+                            const FusionLegality &legality) {
+  const Projection &first = set.members.front();
+  int64_t rows = legality.getNumElements(first.op->getResult(0)) /
+                 std::max<int64_t>(first.width, 1);
+  if (rows < kManyRows || weightBytes <= kCacheBytes)
+    return 0.0;
+  double depth = typeOf(first.lhs).getShape().back();
+  return 2.0 * depth * rows * set.getWidth() / kFlopsPerUs * kUncachedShare;
+}
+
 /// The one place that says whether a merge pays.
 static void decide(ProjectionSet &set, const FusionLegality &legality,
                    const MergeLimits &limits) {
   MergeCost &cost = set.cost;
   llvm::SetVector<Value> copies;
-  for (const Projection &member : set.members)
+  int64_t weightBytes = 0;
+  for (const Projection &member : set.members) {
     collectCopies(member.getResult(), copies);
+    weightBytes += legality.getByteSize(member.weights);
+  }
   cost.copies = copies.size();
   for (Value copy : copies)
     cost.copyBytes += legality.getByteSize(copy);
   double calls = set.members.size() - 1;
   double lhsBytes = legality.getByteSize(set.members.front().lhs);
   cost.savedUs = calls * (kCallUs + lhsBytes / kCacheBytesPerUs);
-  cost.lostUs =
+  double copyUs =
       cost.copies * kLaunchUs + 2.0 * cost.copyBytes / kCopyBytesPerUs;
+  double uncachedUs = getUncachedUs(set, weightBytes, legality);
+  cost.lostUs = copyUs + uncachedUs;
   bool needsBroadcast =
       llvm::any_of(set.members, [](const Projection &m) { return m.biasAdd; });
   if (needsBroadcast && !set.batchScale)
@@ -371,11 +396,16 @@ static void decide(ProjectionSet &set, const FusionLegality &legality,
     set.refusal = llvm::formatv("the weights are read elsewhere too: packing "
                                 "adds {0} bytes, limit {1}",
                                 cost.growthBytes, limits.growth);
-  else if (cost.lostUs >= cost.savedUs)
+  else if (cost.lostUs >= cost.savedUs && copyUs >= uncachedUs)
     set.refusal = llvm::formatv(
         "{0} results are read whole: writing their {1} bytes once more costs "
         "{2:f1} us, the merge saves {3:f1} us",
-        cost.copies, cost.copyBytes, cost.lostUs, cost.savedUs);
+        cost.copies, cost.copyBytes, copyUs, cost.savedUs);
+  else if (cost.lostUs >= cost.savedUs)
+    set.refusal = llvm::formatv(
+        "packed weights of {0} bytes leave the cache of {1}: many rows lose "
+        "{2:f1} us by it, the merge saves {3:f1} us",
+        weightBytes, kCacheBytes, uncachedUs, cost.savedUs);
 }
 
 ProjectionPlan fusion::planProjections(Block &block,

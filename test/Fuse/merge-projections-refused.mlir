@@ -78,6 +78,22 @@ func.func @gated(%x: tensor<512x1xf32>) -> tensor<512x1xf32> {
 
 // -----
 
+// 512 rows read the packed weights several times, and 4 MiB leave the cache
+// where 2 MiB don't.
+// CHECK-LABEL: func @many_rows
+// REMARK: "packed weights of 4194304 bytes leave the cache of 2097152: many rows lose 859.0 us by it, the merge saves 39.0 us"
+func.func @many_rows(%x: tensor<512x512xf32>) -> (tensor<1024x512xf32>, tensor<1024x512xf32>) {
+  %wk = fusion.constant dense<1.0> : tensor<512x1024xf32>
+  %wv = fusion.constant dense<2.0> : tensor<512x1024xf32>
+  %k = fusion.matmul %x, %wk : tensor<512x512xf32>, tensor<512x1024xf32>
+  %v = fusion.matmul %x, %wv : tensor<512x512xf32>, tensor<512x1024xf32>
+  %kt = fusion.transpose %k permutation = [1, 0] : tensor<512x1024xf32>
+  %vt = fusion.transpose %v permutation = [1, 0] : tensor<512x1024xf32>
+  return %kt, %vt : tensor<1024x512xf32>, tensor<1024x512xf32>
+}
+
+// -----
+
 // The second product is five ops away: its result would wait.
 // CHECK-LABEL: func @far
 // REMARK: "6 ops lie between it and the one before, limit 4: its result would wait in memory"

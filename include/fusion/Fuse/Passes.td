@@ -51,8 +51,9 @@ def MergeProjections : Pass<"fusion-merge-projections", "::mlir::ModuleOp"> {
     transposed; different element types, batch dimensions of the weights,
     strides; members more than `distance` ops apart; weights that others read
     too, if the packed copy adds more than `growth` bytes; sets where copying
-    results that are read whole (by a product, or returned) out of the merged one
-    costs more than the merge saves.
+    results that are read whole (by a product, or returned) out of the merged one,
+    or reading packed weights that leave the cache for many rows, costs more than
+    the merge saves.
     Reports: `merge-projections`, for each set and each product that can't join
     one, with predicted microseconds.
 

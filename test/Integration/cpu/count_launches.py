@@ -6,15 +6,12 @@ library call of a real run. Fusion must lower both counts.
 The tools are taken from $FUSION_BIN (default build/dev/bin).
 """
 
-import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-BIN = pathlib.Path(os.environ.get("FUSION_BIN", "build/dev/bin")).resolve()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "Inputs"))
+from launch_counts import BIN, buildShim, call, fromInterposition, fromNullBackend  # noqa: E402
 
 MODEL = """
 func.func @main(%x: tensor<2x8x8x3xf32> {fusion.name = "x"}) -> (tensor<2x4xf32> {fusion.name = "y"}) {
@@ -40,33 +37,9 @@ func.func @main(%x: tensor<2x8x8x3xf32> {fusion.name = "x"}) -> (tensor<2x4xf32>
 # and constant weights are brought into the library's layout when loading.
 OPS = 9
 
-
-def call(*command, **kwargs):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, **kwargs)
-    assert done.returncode == 0, f"{command}: exit {done.returncode}\n{done.stderr}"
-    return done.stdout
-
-
-def fromNullBackend(module):
-    counts = json.loads(call(BIN / "fusion-run", module, "--backend=null", "--random-inputs", 1, "--trust=all", "--json"))["counts"]
-    return counts["launches"] + counts["tails"], counts["calls"]
-
-
-def fromInterposition(module, shim, folder):
-    """Entries of one run: 11 runs against 1, so that loading does not count."""
-    totals = []
-    for runs in (1, 11):
-        report = folder / "entries.json"
-        call(BIN / "fusion-run", module, "--random-inputs", 1, "--threads", 1, "--bench", runs, "--json", "--trust=all",
-             env={**os.environ, "LD_PRELOAD": str(shim), "COUNT_ENTRIES_FILE": str(report)})
-        totals.append(json.loads(report.read_text()))
-    return tuple((totals[1][key] - totals[0][key]) / 10 for key in ("kernels", "library"))
-
-
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
-    shim = folder / "count_entries.so"
-    call(os.environ.get("CXX", "c++"), "-std=c++17", "-O1", "-shared", "-fPIC", HERE / "Inputs/count_entries.cpp", "-o", shim, "-ldl")
+    shim = buildShim(folder)
     (folder / "model.mlir").write_text(MODEL)
     sums = {}
     for label, flags in (("fused", []), ("unfused", ["--no-fuse=vertical"])):
