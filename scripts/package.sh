@@ -41,6 +41,8 @@ packageOf() {
     die 5 "no package owns $1, on this machine, its licence can't be bundled"
 }
 
+# In a step, as in any condition, bash does not stop at the first failure (set -e
+# is off), so that each command says `|| return 1`.
 # Copies the libraries that the files of a stage need, and their licences.
 bundleLibraries() {
   local stage=$1 file name path package
@@ -49,17 +51,17 @@ bundleLibraries() {
     isGlibc "$name" && continue
     [[ $path == "$(readlink -f "$stage")"/* ]] && continue
     [[ -f $path ]] || die 5 "library $name not found, for $stage, install its package"
-    install -m 755 "$(readlink -f "$path")" "$stage/lib/$name"
-    package=$(packageOf "$(readlink -f "$path")")
-    cp -L "/usr/share/doc/$package/copyright" "$stage/share/doc/fusion/third-party/$package"
+    install -m 755 "$(readlink -f "$path")" "$stage/lib/$name" || return 1
+    package=$(packageOf "$(readlink -f "$path")") || return 1
+    cp -L "/usr/share/doc/$package/copyright" "$stage/share/doc/fusion/third-party/$package" || return 1
   done < <(elfFiles "$stage" | while read -r file; do
     LD_LIBRARY_PATH=$LLVM_LIBRARIES ldd "$file"; done |
     awk '$2 == "=>" {print $1, $3}' | sort -u)
   if [[ -f $(echo "$stage"/lib/libicudata.so.*) ]]; then
-    replaceIcuData "$(echo "$stage"/lib/libicudata.so.*)"
+    replaceIcuData "$(echo "$stage"/lib/libicudata.so.*)" || return 1
   fi
   for file in "$stage"/lib/*.so*; do
-    [[ -L $file ]] || patchelf --set-rpath '$ORIGIN' "$file"
+    [[ -L $file ]] || patchelf --set-rpath '$ORIGIN' "$file" || return 1
   done
 }
 
@@ -78,14 +80,15 @@ archive() {
   stage="$STAGE/$name-$VERSION-linux-x86_64"
   rm -rf "$stage"
   for component in "$@"; do
-    cmake --install "$BUILD" --prefix "$stage" --component "$component" --strip
+    cmake --install "$BUILD" --prefix "$stage" --component "$component" --strip || return 1
   done
-  bundleLibraries "$stage"
+  bundleLibraries "$stage" || return 1
   mkdir -p dist
   local target="dist/$name-$VERSION-linux-x86_64.tar.zst"
   tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
     -C "$STAGE" -cf - "$(basename "$stage")" |
-    zstd -q -f -19 -T0 --long=27 -o "$target.partial"
+    zstd -q -f -19 -T0 --long=27 -o "$target.partial" || return 1
+  zstd -q -t --long=27 "$target.partial" || return 1
   size=$(stat -c %s "$target.partial")
   ((size <= limit)) || {
     echo "error: $size bytes, in $target.partial, the limit is $limit bytes" >&2
