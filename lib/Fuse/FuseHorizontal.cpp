@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 #include "HorizontalPlan.h"
+#include "fusion/Analysis/CostModel.h"
 #include "fusion/Fuse/FusionCertificate.h"
 #include "fusion/Fuse/Passes.h"
+#include "fusion/IR/ErrorKind.h"
 
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -71,6 +73,15 @@ namespace {
 struct FuseHorizontal : fusion::impl::FuseHorizontalBase<FuseHorizontal> {
   using FuseHorizontalBase::FuseHorizontalBase;
 
+  LogicalResult initialize(MLIRContext *context) override {
+    FailureOr<std::unique_ptr<CostModel>> loaded =
+        loadCostModel(context, device, costModel);
+    if (failed(loaded))
+      return failure();
+    model = std::move(*loaded);
+    return success();
+  }
+
   void runOnOperation() override {
     markAnalysesPreserved<GraphFingerprint>();
     FunctionOpInterface function = getOperation();
@@ -91,13 +102,18 @@ struct FuseHorizontal : fusion::impl::FuseHorizontalBase<FuseHorizontal> {
     if (failed(legality))
       return signalPassFailure();
     HorizontalGraph graph(block, *legality);
+    // A kernel's argument is a pointer; the batch and the units come besides.
+    int64_t operands = std::min<int64_t>(
+        maxOperands, (model->getDevice().parameterBytes - 64) / 8);
     HorizontalPlan plan = planHorizontal(
-        graph, HorizontalLimits{maxMembers, maxOperands, maxExtraBytes},
-        HorizontalDevice());
+        graph,
+        HorizontalLimits{std::max<int64_t>(maxMembers, 1), operands,
+                         maxExtraBytes, memoryLimit},
+        HorizontalDevice(model->getDevice()));
     LLVM_DEBUG(plan.print(llvm::dbgs(), graph));
     if (!plan.isAcyclic) {
-      function.emitError("internal error: horizontal launches depend on each "
-                         "other in a circle");
+      emitError(function, ErrorKind::Internal)
+          << "horizontal launches depend on each other in a circle";
       return signalPassFailure();
     }
     if (getContext().getRemarkEngine())
@@ -105,6 +121,10 @@ struct FuseHorizontal : fusion::impl::FuseHorizontalBase<FuseHorizontal> {
     if (plan.hasLaunches())
       formHorizontal(block, graph, plan);
   }
+
+private:
+  /// Shared by the copies of the pass, which run on functions side by side.
+  std::shared_ptr<CostModel> model;
 };
 
 } // namespace

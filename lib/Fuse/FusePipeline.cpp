@@ -39,6 +39,9 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   if (!llvm::is_contained(options.noFuse, "horizontal")) {
     FuseHorizontalOptions horizontal;
     horizontal.maxMembers = options.maxMembers;
+    horizontal.memoryLimit = options.memoryLimit;
+    horizontal.device = options.device;
+    horizontal.costModel = options.costModel;
     functions.addPass(createFuseHorizontal(horizontal));
   }
   functions.addPass(createVerifyFusionCertificate());

@@ -201,6 +201,7 @@ static LogicalResult verifyGroups(FunctionOpInterface function) {
       FusionLegality::create(function, GroupLimits());
   if (failed(legality))
     return failure();
+  SmallVector<GroupOp> groups;
   for (Operation &op :
        function.getFunctionBody().front().without_terminator()) {
     auto group = dyn_cast<GroupOp>(op);
@@ -213,7 +214,11 @@ static LogicalResult verifyGroups(FunctionOpInterface function) {
              << "'" << op.getName() << "' is in no group after the fuse phase";
     }
     if (group.getKind() == GroupKind::Horizontal)
-      continue;
+      llvm::append_range(groups, group.getBodyBlock()->getOps<GroupOp>());
+    else
+      groups.push_back(group);
+  }
+  for (GroupOp group : groups) {
     GroupVerdict verdict = legality->check(group);
     if (!verdict.isLegal()) {
       InFlightDiagnostic diagnostic =

@@ -175,7 +175,7 @@ void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality) {
     if (it == valueOf.end())
       continue;
     used.insert(it->second);
-    producers.insert(nodeOfValue[it->second]);
+    producers.insert(values[it->second].producer);
     values[it->second].lastUse = id;
   }
   node.producers.assign(producers.begin(), producers.end());
@@ -188,8 +188,7 @@ void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality) {
                         : 0;
     valueOf[result] = values.size();
     used.insert(values.size());
-    values.push_back({bytes, id});
-    nodeOfValue.push_back(id);
+    values.push_back({bytes, id, id});
   }
   node.values.assign(used.begin(), used.end());
 

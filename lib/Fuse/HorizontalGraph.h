@@ -16,6 +16,7 @@ namespace fusion {
 /// A value that a node computes and others may read, through views or not.
 struct HorizontalValue {
   int64_t bytes;
+  unsigned producer; ///< node
   /// The last node that reads it; its own node if none does, and
   /// `kNeverDies` if it is a result of the function.
   unsigned lastUse;
@@ -70,7 +71,6 @@ private:
   llvm::SmallVector<HorizontalValue, 0> values;
   /// By the value, views included.
   llvm::DenseMap<mlir::Value, unsigned> valueOf;
-  llvm::SmallVector<unsigned> nodeOfValue;
   unsigned segment = 0;
 };
 

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #include "HorizontalPlan.h"
 #include "FuseGraph.h"
+#include "fusion/Analysis/DeviceModel.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/raw_ostream.h"
@@ -23,12 +24,24 @@ using namespace fusion;
 /// Edges that the search for a dependency, for a remark, may follow.
 static constexpr unsigned kMaxSearchSteps = 4096;
 
+/// Readers of one member that are looked at for what would wait with them.
+static constexpr unsigned kMaxReaders = 16;
+
 /// Launches of one key that a later one is offered to.
 static constexpr unsigned kMaxOpenLaunches = 4;
 
 //===----------------------------------------------------------------------===//
 // The cost rule
 //===----------------------------------------------------------------------===//
+
+/// A GPU runs a few small kernels at once; a CPU's launch has all its threads.
+static constexpr unsigned kGpuStreams = 4;
+
+HorizontalDevice::HorizontalDevice(const DeviceModel &model)
+    : launchGapUs(model.launchGapUs), bytesPerUs(model.memoryBandwidth / 1e6),
+      cacheBytesPerUs(model.cacheBandwidth / 1e6),
+      flopsPerUs(model.getFlops(Arithmetic::VectorF32) / 1e6),
+      cacheBytes(model.cacheBytes), streams(model.isGpu ? kGpuStreams : 1) {}
 
 double fusion::predictMember(const HorizontalWork &work,
                              const HorizontalDevice &device) {
@@ -82,6 +95,8 @@ public:
                     const HorizontalDevice &device)
       : graph(graph), limits(limits), device(device),
         refusalOf(graph.size()), stamp(graph.getNumValues(), ~0u) {
+    if (limits.memoryLimit > 0)
+      extraBudget = std::max<int64_t>(0, limits.memoryLimit - computePeak());
     for (unsigned node = 0; node < graph.size(); ++node) {
       clusters.push_back({{node}});
       clusterOf.push_back(node);
@@ -109,6 +124,11 @@ private:
   SmallVector<unsigned> getOrder() const;
   void packPool(SmallVector<unsigned> pool, unsigned numClusters);
   void dropDwarfs(SmallVectorImpl<unsigned> &pool);
+  int64_t computePeak() const;
+  void setCluster(unsigned cluster, PlannedLaunch launch) {
+    totalExtra += launch.extraBytes - clusters[cluster].extraBytes;
+    clusters[cluster] = std::move(launch);
+  }
   HorizontalWork getWork(unsigned node) const {
     return {graph[node].bytes, graph[node].flops, graph[node].nearBytes};
   }
@@ -130,6 +150,9 @@ private:
   /// The last chunk that counted a value.
   SmallVector<unsigned> stamp;
   unsigned numChunks = 0;
+  /// Bytes that live longer for all launches together, and how many may.
+  int64_t totalExtra = 0;
+  int64_t extraBudget = std::numeric_limits<int64_t>::max();
 };
 
 struct HorizontalPlanner::Chunk {
@@ -195,6 +218,9 @@ HorizontalPlanner::Refusal HorizontalPlanner::Chunk::tryAdd(unsigned id) {
   }
   if (extra > limits.maxExtraBytes)
     return refuse(FusionRule::HorizontalMemory, extra, limits.maxExtraBytes);
+  if (extra > planner.extraBudget - planner.totalExtra)
+    return refuse(FusionRule::HorizontalMemory, planner.totalExtra + extra,
+                  planner.extraBudget);
   works.push_back(planner.getWork(id));
   HorizontalAnswer answer = decideHorizontal(works, newMoved, planner.device);
   if (answer.choice == HorizontalChoice::Streams)
@@ -219,13 +245,38 @@ void HorizontalPlanner::Chunk::add(unsigned node, int64_t extra, double bytes,
   numOperands += added.numOperands;
   read.insert(added.reads.begin(), added.reads.end());
   updated.insert(added.updates.begin(), added.updates.end());
-  for (unsigned value : added.values) {
+  auto addValue = [&](unsigned value) {
     if (planner.stamp[value] == id)
-      continue;
+      return;
     planner.stamp[value] = id;
     const HorizontalValue &info = planner.graph.getValue(value);
     pending.push({info.lastUse, info.bytes});
-  }
+  };
+  llvm::for_each(added.values, addValue);
+  // Readers wait for the last member too, with all else that they read.
+  for (unsigned reader :
+       ArrayRef<unsigned>(added.consumers).take_front(kMaxReaders))
+    for (unsigned value : planner.graph[reader].values)
+      if (planner.graph.getValue(value).producer != reader)
+        addValue(value);
+}
+
+/// Bytes of intermediates that are alive at once, at least. Results of the
+/// function are not among them.
+int64_t HorizontalPlanner::computePeak() const {
+  SmallVector<int64_t> change(graph.size() + 1);
+  for (unsigned node = 0; node < graph.size(); ++node)
+    for (unsigned value : graph[node].values) {
+      const HorizontalValue &info = graph.getValue(value);
+      if (info.producer != node || info.lastUse == HorizontalValue::kNeverDies)
+        continue;
+      change[node] += info.bytes;
+      change[info.lastUse + 1] -= info.bytes;
+    }
+  int64_t live = 0, peak = 0;
+  for (int64_t bytes : change)
+    peak = std::max(peak, live += bytes);
+  return peak;
 }
 
 /// Longest path to each launch, over launches. A member of a cycle keeps 0.
@@ -320,6 +371,12 @@ void HorizontalPlanner::packPool(SmallVector<unsigned> pool,
   for (unsigned node : all)
     refusalOf[node] = Refusal();
   dropDwarfs(pool);
+  // The pool's launches are packed anew.
+  int64_t totalBefore = totalExtra;
+  llvm::SmallDenseSet<unsigned> old;
+  for (unsigned node : all)
+    if (old.insert(clusterOf[node]).second)
+      totalExtra -= clusters[clusterOf[node]].extraBytes;
   SmallVector<PlannedLaunch, 0> packed;
   size_t covered = 0;
   while (covered < pool.size()) {
@@ -329,10 +386,12 @@ void HorizontalPlanner::packPool(SmallVector<unsigned> pool,
         refusalOf[pool[covered]] = refusal;
         break;
       }
+    totalExtra += chunk.launch.extraBytes;
     packed.push_back(std::move(chunk.launch));
   }
   if (packed.size() + (all.size() - pool.size()) >= numClusters) {
     // As many as before. Of single nodes the new reasons are true as well.
+    totalExtra = totalBefore;
     if (numClusters < all.size())
       for (auto [node, refusal] : llvm::zip(all, before))
         refusalOf[node] = refusal;
@@ -402,8 +461,8 @@ bool HorizontalPlanner::tryJoin(unsigned first, unsigned second,
     return false;
   for (unsigned node : b)
     clusterOf[node] = first;
-  clusters[second] = PlannedLaunch();
-  clusters[first] = std::move(chunk.launch);
+  setCluster(second, PlannedLaunch());
+  setCluster(first, std::move(chunk.launch));
   return true;
 }
 

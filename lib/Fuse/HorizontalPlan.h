@@ -15,14 +15,21 @@ class raw_ostream;
 
 namespace fusion {
 
+struct DeviceModel;
+
 struct HorizontalLimits {
   int64_t maxMembers = 64;   ///< groups of one launch
   int64_t maxOperands = 512; ///< tensors of one launch
-  int64_t maxExtraBytes = 16 << 20;
+  int64_t maxExtraBytes = 16 << 20; ///< that live longer for one launch
+  /// Bytes of intermediates alive at once, all launches together; 0: no limit.
+  int64_t memoryLimit = 0;
 };
 
-/// What the decision knows of a device: rough figures of a CPU core's share.
+/// What the decision knows of a device.
 struct HorizontalDevice {
+  HorizontalDevice() = default;
+  explicit HorizontalDevice(const DeviceModel &model);
+
   double launchGapUs = 2;     ///< between two launches
   double bytesPerUs = 10e3;   ///< from memory
   double cacheBytesPerUs = 20e3; ///< from the far cache

@@ -80,3 +80,22 @@ func.func @shapes(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// Members of a horizontal group are checked like any other group.
+func.func @member(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0:2 = fusion.group horizontal (%a = %x : tensor<4xf32>, %b = %y : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %1 = fusion.group loop (%c = %a : tensor<4xf32>) -> tensor<4xf32> {
+      %3 = fusion.exp %c : tensor<4xf32>
+      fusion.yield %3 : tensor<4xf32>
+    }
+    // expected-error @+1 {{internal error: the group has kind row_reduce, but its ops make it loop}}
+    %2 = fusion.group row_reduce (%c = %b : tensor<4xf32>) -> tensor<4xf32> {
+      %3 = fusion.exp %c : tensor<4xf32>
+      fusion.yield %3 : tensor<4xf32>
+    }
+    fusion.yield %1, %2 : tensor<4xf32>, tensor<4xf32>
+  }
+  return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
+}

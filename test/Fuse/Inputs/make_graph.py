@@ -7,6 +7,7 @@ bulge: N values live at once, which their sum then scales one by one; waist: two
 of those with one value between them, and half of the values are inputs read by both.
 wide: N pairs of readers of one value. mm: N residual blocks of a matmul.
 reshape: N blocks with views between the ops. clones: a broadcast with N readers.
+parallel: N products. towers: two times N levels of a matmul and a softmax.
 """
 import sys
 kind, n = sys.argv[1], int(sys.argv[2])
@@ -113,4 +114,20 @@ elif kind=="reshape":
         L.append(f"  %v{i} = fusion.reshape %n{i} : tensor<16xf32> to {T}")
         L.append(f"  %r{i} = fusion.abs %v{i} : {T}"); p=f"%r{i}"
     L.append(f"  return {p} : {T}\n}}")
+elif kind=="parallel":
+    # Products of inputs, of two sizes in turn; nothing reads another's result.
+    sizes=[T, "tensor<7xf32>"]
+    L.append("func.func @main("+", ".join(f"%x{i}: {sizes[i%2]}" for i in range(n))+") -> ("+", ".join(sizes[i%2] for i in range(n))+") {")
+    for i in range(n):
+        L.append(f"  %v{i} = fusion.mul %x{i}, %x{i} : {sizes[i%2]}")
+    L.append("  return "+", ".join(f"%v{i}" for i in range(n))+" : "+", ".join(sizes[i%2] for i in range(n))+"\n}")
+elif kind=="towers":
+    # Two towers of N levels, one written behind the other.
+    L.append(f"func.func @main(%x: {T}, %y: {T}, %c: {T}) -> ({T}, {T}) {{")
+    for tower in "xy":
+        p=f"%{tower}"
+        for i in range(n):
+            L.append(f"  %{tower}m{i} = fusion.matmul {p}, %c : {T}, {T}")
+            L.append(f"  %{tower}s{i} = fusion.softmax %{tower}m{i} axis = 1 : {T}"); p=f"%{tower}s{i}"
+    L.append(f"  return %xs{n-1}, %ys{n-1} : {T}, {T}\n}}")
 print("\n".join(L))
