@@ -56,7 +56,7 @@ static void emitDecisions(const FuseGraph &graph, const VerticalPlan &plan) {
                                llvm::formatv("{0:f2}", pair.separateUs).str())
              << remark::metric("us_fused",
                                llvm::formatv("{0:f2}", pair.fusedUs).str());
-    if (pair.verdict.limit)
+    if (pair.verdict.limit || pair.verdict.value)
       remark << remark::metric("value", pair.verdict.value)
              << remark::metric("limit", pair.verdict.limit);
     if (pair.verdict.at && !info.accepts)

@@ -226,7 +226,15 @@ void RecomputePlanner::consider(unsigned node) {
     });
   }
   FusionProfit profit = predictProfit(model, before, after);
-  if (!profit.refusal && profit.afterUs >= profit.beforeUs)
+  // What only moves arithmetic from one kernel to another is no gain.
+  auto getBytes = [](ArrayRef<KernelWork> works) {
+    double sum = 0;
+    for (const KernelWork &work : works)
+      sum += work.getBytes();
+    return sum;
+  };
+  if (!profit.refusal && (profit.afterUs >= profit.beforeUs ||
+                          getBytes(after) >= getBytes(before)))
     profit.refusal = FusionRule::NoGain;
   report(node, profit);
   if (profit.refusal)

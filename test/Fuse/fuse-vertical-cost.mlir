@@ -25,6 +25,25 @@ func.func @recompute_cheap(%x: tensor<8192x8192xf32>) -> (tensor<8192xf32>, tens
 
 // -----
 
+// The last epilogue op is no better off beside its only reader, in spite of the
+// product's kernel being the one with the arithmetic.
+// CHECK-LABEL: func.func @stays_in_epilogue
+// CHECK: fusion.group library
+// CHECK: fusion.matmul
+// CHECK-NEXT: fusion.neg
+// CHECK-NEXT: fusion.yield
+// CHECK: fusion.group loop
+// CHECK: return
+func.func @stays_in_epilogue(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> tensor<512x512xf32> {
+  %0 = fusion.matmul %x, %w : tensor<512x512xf32>, tensor<512x512xf32>
+  %1 = fusion.neg %0 : tensor<512x512xf32>
+  %2 = fusion.transpose %1 permutation = [1, 0] : tensor<512x512xf32>
+  %3 = fusion.add %2, %y : tensor<512x512xf32>
+  return %3 : tensor<512x512xf32>
+}
+
+// -----
+
 // What is dear is never recomputed: exp is written once.
 // CHECK-LABEL: func.func @dear
 // CHECK-COUNT-1: fusion.exp
