@@ -291,7 +291,7 @@ static constexpr double kFlopsPerUs = 1.0e5;
 /// Many rows read the weights again and again: from this number of rows on,
 /// weights that no longer fit the core's own cache slow the product by this
 /// share of its time.
-static constexpr int64_t kManyRows = 256, kCacheBytes = int64_t(2) << 20;
+static constexpr int64_t kManyRows = 128, kCacheBytes = int64_t(2) << 20;
 static constexpr double kUncachedShare = 0.08;
 
 /// Adds the values that must be written densely where the merged result is read
