@@ -298,9 +298,9 @@ LogicalResult EmitKernels::emitLaunchKernel(GroupOp launch,
                                     description)))
       return launch.emitError("the members have more units of work than a "
                               "launch can have; split the group");
-    kernel = SymbolRefAttr::get(
-        kernels.getSymNameAttr(),
-        {FlatSymbolRefAttr::get(launch.getContext(), name)});
+    kernel =
+        SymbolRefAttr::get(kernels.getSymNameAttr(),
+                           {FlatSymbolRefAttr::get(launch.getContext(), name)});
     remark::passed(launch.getLoc(),
                    remark::RemarkOpts::name("emit-kernel").category("fusion"))
         << description << " is kernel " << name;
@@ -314,13 +314,14 @@ LogicalResult EmitKernels::emitLaunchKernel(GroupOp launch,
 LogicalResult EmitKernels::emitLaunch(GroupOp launch) {
   SmallVector<GroupOp> members(launch.getBodyBlock()->getOps<GroupOp>());
   SmallVector<int64_t> callOperands, kernelOperands, operandCounts, inPlace;
-  auto firstCall = members.front()->getAttrOfType<DictionaryAttr>("fusion.call");
+  auto firstCall =
+      members.front()->getAttrOfType<DictionaryAttr>("fusion.call");
   bool hasKernel = static_cast<bool>(members.front().getKernelAttr());
   int64_t firstInput = 0, firstOutput = 0;
   for (GroupOp member : members) {
     auto call = member->getAttrOfType<DictionaryAttr>("fusion.call");
-    if (call != firstCall || static_cast<bool>(member.getKernelAttr()) !=
-                                 hasKernel)
+    if (call != firstCall ||
+        static_cast<bool>(member.getKernelAttr()) != hasKernel)
       return launch.emitError("members that a library computes must be one and "
                               "the same call; split the group");
     for (auto [number, input] : llvm::enumerate(member.getInputs()))

@@ -3,7 +3,8 @@
 // A member's kernel is a function that is there already. The horizontal kernel
 // walks a constant table of members: where a member's units begin among all
 // units, and which of its operands come first. Members of one kernel cost a row
-// of the table, not code. Nothing is padded: the units are exactly the members'.
+// of the table, not code. Nothing is padded: the units are exactly the
+// members'.
 //
 // A unit of one member may be much more work than a unit of another. Each
 // counts by weight: a member's unit u is the `weight` units from `weight * u`
@@ -122,8 +123,8 @@ void HorizontalBuilder::buildCalls(Value kernel, ArrayRef<Value> operands) {
     return call(numberOf.front().first);
   auto cases = llvm::to_vector(llvm::seq<int64_t>(0, numberOf.size() - 1));
   Value index = op<arith::IndexCastOp>(b.getIndexType(), kernel);
-  auto choice =
-      scf::IndexSwitchOp::create(b, loc, TypeRange(), index, cases, cases.size());
+  auto choice = scf::IndexSwitchOp::create(b, loc, TypeRange(), index, cases,
+                                           cases.size());
   OpBuilder::InsertionGuard guard(b);
   auto fill = [&](Region &region, Attribute callee) {
     b.createBlock(&region);
@@ -140,8 +141,8 @@ void HorizontalBuilder::buildCalls(Value kernel, ArrayRef<Value> operands) {
 void HorizontalBuilder::buildMember(Value index, Value &position) {
   using Predicate = arith::CmpIPredicate;
   Value row = op<arith::MulIOp>(index, i64(NumColumns));
-  Value units = op<arith::AddIOp>(
-      op<arith::MulIOp>(load(row, Scale), batch), load(row, Base));
+  Value units = op<arith::AddIOp>(op<arith::MulIOp>(load(row, Scale), batch),
+                                  load(row, Base));
   Value weight = isWeighted ? load(row, Weight) : Value();
   Value length = isWeighted ? op<arith::MulIOp>(units, weight) : units;
   Value next = op<arith::AddIOp>(position, length);
@@ -162,9 +163,9 @@ void HorizontalBuilder::buildMember(Value index, Value &position) {
       from = roundUp(from);
       to = roundUp(to);
     }
-    Value first = LLVM::GEPOp::create(b, loc, buffers.getType(),
-                                      buffers.getType(), buffers,
-                                      ValueRange{load(row, FirstOperand)});
+    Value first =
+        LLVM::GEPOp::create(b, loc, buffers.getType(), buffers.getType(),
+                            buffers, ValueRange{load(row, FirstOperand)});
     buildCalls(numberOf.size() > 1 ? load(row, Kernel) : Value(),
                {first, batch, from, to});
   }

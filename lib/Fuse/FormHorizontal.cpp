@@ -32,9 +32,8 @@ static GroupOp formLaunch(ArrayRef<GroupOp> members, Operation *end) {
   }
   OpBuilder builder(end);
   Location loc = FusedLoc::get(builder.getContext(), locations);
-  auto launch =
-      GroupOp::create(builder, loc, TypeRange(ValueRange(outputs)),
-                      GroupKind::Horizontal, inputs, SymbolRefAttr());
+  auto launch = GroupOp::create(builder, loc, TypeRange(ValueRange(outputs)),
+                                GroupKind::Horizontal, inputs, SymbolRefAttr());
   Block *body = builder.createBlock(&launch.getBody());
   for (auto [output, result] : llvm::zip(outputs, launch.getOutputs()))
     output.replaceAllUsesWith(result);

@@ -202,9 +202,8 @@ bool FuseGroups::findPosition(unsigned producerGroup, unsigned consumerGroup,
                               bool independent, int64_t &merged) {
   int64_t low = position[producerGroup], high = position[consumerGroup];
   Search search{*this};
-  SmallVector<unsigned> behind =
-      search.run(producerGroup, consumerGroup, independent, /*forward=*/true,
-                 low, high);
+  SmallVector<unsigned> behind = search.run(
+      producerGroup, consumerGroup, independent, /*forward=*/true, low, high);
   if (search.found)
     return false;
   if (search.steps <= kMaxSearchSteps && behind.empty()) {
@@ -213,9 +212,8 @@ bool FuseGroups::findPosition(unsigned producerGroup, unsigned consumerGroup,
   }
   bool complete = search.steps <= kMaxSearchSteps;
   Search back{*this};
-  SmallVector<unsigned> before =
-      back.run(consumerGroup, producerGroup, independent, /*forward=*/false,
-               low, high);
+  SmallVector<unsigned> before = back.run(
+      consumerGroup, producerGroup, independent, /*forward=*/false, low, high);
   if (back.found)
     return false;
   if (back.steps <= kMaxSearchSteps && before.empty()) {

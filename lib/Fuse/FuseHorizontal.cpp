@@ -36,8 +36,8 @@ static void emitLaunch(const HorizontalGraph &graph,
       << remark::metric("ops", describeBody(group))
       << remark::metric("kind", stringifyGroupKind(group.getKind()))
       << remark::metric("members", launch.members.size())
-      << remark::metric("saved_ns",
-                        static_cast<int64_t>(std::llround(1000 * launch.savedUs)))
+      << remark::metric("saved_ns", static_cast<int64_t>(
+                                        std::llround(1000 * launch.savedUs)))
       << remark::metric("extra_bytes", launch.extraBytes);
 }
 
@@ -45,9 +45,8 @@ static void emitRefusal(const HorizontalGraph &graph,
                         const HorizontalRefusal &refusal) {
   GroupOp group = graph[refusal.second].group;
   const FusionRuleInfo &info = getFusionRuleInfo(refusal.rule);
-  auto remark =
-      remark::missed(group.getLoc(),
-                     remark::RemarkOpts::name(info.id).category("fusion"));
+  auto remark = remark::missed(
+      group.getLoc(), remark::RemarkOpts::name(info.id).category("fusion"));
   remark << remark::reason("{0}", info.text)
          << remark::metric("ops", describeBody(group))
          << remark::metric("kind", stringifyGroupKind(group.getKind()));
@@ -105,11 +104,11 @@ struct FuseHorizontal : fusion::impl::FuseHorizontalBase<FuseHorizontal> {
     // A kernel's argument is a pointer; the batch and the units come besides.
     int64_t operands = std::min<int64_t>(
         maxOperands, (model->getDevice().parameterBytes - 64) / 8);
-    HorizontalPlan plan = planHorizontal(
-        graph,
-        HorizontalLimits{std::max<int64_t>(maxMembers, 1), operands,
-                         maxExtraBytes, memoryLimit},
-        HorizontalDevice(model->getDevice()));
+    HorizontalPlan plan =
+        planHorizontal(graph,
+                       HorizontalLimits{std::max<int64_t>(maxMembers, 1),
+                                        operands, maxExtraBytes, memoryLimit},
+                       HorizontalDevice(model->getDevice()));
     LLVM_DEBUG(plan.print(llvm::dbgs(), graph));
     if (!plan.isAcyclic) {
       emitError(function, ErrorKind::Internal)

@@ -79,9 +79,8 @@ unsigned KeyTable::find(GroupOp group, bool types) {
     key.push_back(op.getNumOperands());
     // The type of a splat has the member's own shape.
     auto constant = dyn_cast<ConstantOp>(op);
-    auto splat = constant
-                     ? dyn_cast<DenseElementsAttr>(constant.getValueAttr())
-                     : DenseElementsAttr();
+    auto splat = constant ? dyn_cast<DenseElementsAttr>(constant.getValueAttr())
+                          : DenseElementsAttr();
     if (splat && splat.isSplat())
       key.push_back(getNumber(splat.getSplatValue<Attribute>()));
     else
@@ -198,8 +197,8 @@ void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality) {
     return;
   node.group = group;
   node.numOperands = op.getNumOperands() + op.getNumResults();
-  for (ValueRange list : {ValueRange(op.getOperands()),
-                          ValueRange(op.getResults())})
+  for (ValueRange list :
+       {ValueRange(op.getOperands()), ValueRange(op.getResults())})
     for (Value value : list)
       node.bytes += legality.getByteSize(value);
   node.nearBytes = getNearBytes(group, legality);
@@ -222,9 +221,8 @@ void HorizontalGraph::findCommunication() {
   };
   for (unsigned id = 0; id < nodes.size(); ++id)
     for (unsigned producer : nodes[id].producers)
-      nodes[id].needs =
-          std::max({nodes[id].needs, nodes[producer].needs,
-                    isBarrier(producer) ? producer + 1 : 0});
+      nodes[id].needs = std::max({nodes[id].needs, nodes[producer].needs,
+                                  isBarrier(producer) ? producer + 1 : 0});
   auto first = [](unsigned a, unsigned b) {
     return a == 0 ? b : b == 0 ? a : std::min(a, b);
   };

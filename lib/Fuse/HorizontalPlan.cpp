@@ -10,7 +10,6 @@
 //===----------------------------------------------------------------------===//
 #include "HorizontalPlan.h"
 #include "FuseGraph.h"
-#include "fusion/Analysis/DeviceModel.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/raw_ostream.h"
@@ -31,58 +30,6 @@ static constexpr unsigned kMaxReaders = 16;
 static constexpr unsigned kMaxOpenLaunches = 4;
 
 //===----------------------------------------------------------------------===//
-// The cost rule
-//===----------------------------------------------------------------------===//
-
-/// A GPU runs a few small kernels at once; a CPU's launch has all its threads.
-static constexpr unsigned kGpuStreams = 4;
-
-HorizontalDevice::HorizontalDevice(const DeviceModel &model)
-    : launchGapUs(model.launchGapUs), bytesPerUs(model.memoryBandwidth / 1e6),
-      cacheBytesPerUs(model.cacheBandwidth / 1e6),
-      flopsPerUs(model.getFlops(Arithmetic::VectorF32) / 1e6),
-      cacheBytes(model.cacheBytes), streams(model.isGpu ? kGpuStreams : 1) {}
-
-double fusion::predictMember(const HorizontalWork &work,
-                             const HorizontalDevice &device) {
-  return std::max(work.bytes / device.bytesPerUs,
-                  work.flops / device.flopsPerUs);
-}
-
-HorizontalAnswer fusion::decideHorizontal(ArrayRef<HorizontalWork> members,
-                                          double movedBytes,
-                                          const HorizontalDevice &device) {
-  double total = 0, longest = 0, farBytes = 0;
-  for (const HorizontalWork &member : members) {
-    double us = predictMember(member, device);
-    total += us;
-    longest = std::max(longest, us);
-    farBytes += member.nearBytes;
-  }
-  double count = members.size(), gap = device.launchGapUs;
-  // What no longer fits is written to memory and read back.
-  double spilled = std::max(0.0, movedBytes - device.cacheBytes);
-  HorizontalAnswer answer;
-  answer.serialUs = total + count * gap;
-  answer.fusedUs = total + gap + 2 * spilled / device.bytesPerUs +
-                   farBytes / device.cacheBytesPerUs;
-  // Streams share the device, each with its own launches; joining them costs
-  // one launch more. Members that fill it alone gain nothing.
-  double streams = std::min<double>(device.streams, count);
-  bool full = longest > device.fullGaps * gap;
-  answer.streamsUs =
-      streams < 2 || full
-          ? answer.serialUs
-          : std::max(longest, total / streams) + (count / streams + 1) * gap;
-  answer.choice = HorizontalChoice::Fused;
-  if (answer.serialUs < answer.fusedUs)
-    answer.choice = HorizontalChoice::Serial;
-  if (answer.streamsUs < std::min(answer.serialUs, answer.fusedUs))
-    answer.choice = HorizontalChoice::Streams;
-  return answer;
-}
-
-//===----------------------------------------------------------------------===//
 // Planning
 //===----------------------------------------------------------------------===//
 
@@ -93,8 +40,8 @@ public:
   HorizontalPlanner(const HorizontalGraph &graph,
                     const HorizontalLimits &limits,
                     const HorizontalDevice &device)
-      : graph(graph), limits(limits), device(device),
-        refusalOf(graph.size()), stamp(graph.getNumValues(), ~0u) {
+      : graph(graph), limits(limits), device(device), refusalOf(graph.size()),
+        stamp(graph.getNumValues(), ~0u) {
     if (limits.memoryLimit > 0)
       extraBudget = std::max<int64_t>(0, limits.memoryLimit - computePeak());
     for (unsigned node = 0; node < graph.size(); ++node) {
@@ -284,8 +231,8 @@ SmallVector<unsigned> HorizontalPlanner::computeLevels(bool fromInputs) const {
   SmallVector<unsigned> level(clusters.size()), waiting(clusters.size());
   auto forEachEdge = [&](unsigned cluster, bool forward, auto visit) {
     for (unsigned member : clusters[cluster].members)
-      for (unsigned node : forward ? graph[member].consumers
-                                   : graph[member].producers)
+      for (unsigned node :
+           forward ? graph[member].consumers : graph[member].producers)
         visit(clusterOf[node]);
   };
   SmallVector<unsigned> ready;
@@ -366,8 +313,8 @@ void HorizontalPlanner::dropDwarfs(SmallVectorImpl<unsigned> &pool) {
 void HorizontalPlanner::packPool(SmallVector<unsigned> pool,
                                  unsigned numClusters) {
   SmallVector<unsigned> all(pool);
-  SmallVector<Refusal> before = llvm::map_to_vector(
-      all, [&](unsigned node) { return refusalOf[node]; });
+  SmallVector<Refusal> before =
+      llvm::map_to_vector(all, [&](unsigned node) { return refusalOf[node]; });
   for (unsigned node : all)
     refusalOf[node] = Refusal();
   dropDwarfs(pool);
@@ -427,8 +374,8 @@ void HorizontalPlanner::mergeLevels(bool fromInputs) {
       continue;
     const HorizontalNode &info = graph[node];
     unsigned cluster = clusterOf[node];
-    Pool &pool = pools[{info.key, level[cluster], info.segment, info.needs,
-                        info.feeds}];
+    Pool &pool =
+        pools[{info.key, level[cluster], info.segment, info.needs, info.feeds}];
     pool.nodes.push_back(node);
     pool.numClusters += clusters[cluster].members.front() == node;
   }
@@ -553,14 +500,14 @@ void HorizontalPlanner::collectRefusals(HorizontalPlan &plan) {
       it->second = node;
     }
     if (refusal)
-      plan.refusals.push_back({refusal.partner, node, refusal.rule,
-                               refusal.value, refusal.limit});
+      plan.refusals.push_back(
+          {refusal.partner, node, refusal.rule, refusal.value, refusal.limit});
     if (!seenKeys.insert(info.key).second)
       continue;
     auto [loose, first] = lastOfLooseKey.try_emplace(info.looseKey, node);
     if (!first)
-      plan.refusals.push_back({loose->second, node, FusionRule::HorizontalDtype,
-                               0, 0});
+      plan.refusals.push_back(
+          {loose->second, node, FusionRule::HorizontalDtype, 0, 0});
     loose->second = node;
   }
 }

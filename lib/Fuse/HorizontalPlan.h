@@ -18,8 +18,8 @@ namespace fusion {
 struct DeviceModel;
 
 struct HorizontalLimits {
-  int64_t maxMembers = 64;   ///< groups of one launch
-  int64_t maxOperands = 512; ///< tensors of one launch
+  int64_t maxMembers = 64;          ///< groups of one launch
+  int64_t maxOperands = 512;        ///< tensors of one launch
   int64_t maxExtraBytes = 16 << 20; ///< that live longer for one launch
   /// Bytes of intermediates alive at once, all launches together; 0: no limit.
   int64_t memoryLimit = 0;
@@ -30,12 +30,12 @@ struct HorizontalDevice {
   HorizontalDevice() = default;
   explicit HorizontalDevice(const DeviceModel &model);
 
-  double launchGapUs = 2;     ///< between two launches
-  double bytesPerUs = 10e3;   ///< from memory
+  double launchGapUs = 2;        ///< between two launches
+  double bytesPerUs = 10e3;      ///< from memory
   double cacheBytesPerUs = 20e3; ///< from the far cache
   double flopsPerUs = 20e3;
   double cacheBytes = 8 << 20; ///< values that fit stay for their reader
-  unsigned streams = 1;       ///< that run side by side
+  unsigned streams = 1;        ///< that run side by side
   /// Launch gaps that a member must take to fill the device alone.
   double fullGaps = 16;
   /// A member that fills the device does at most this times the work of all

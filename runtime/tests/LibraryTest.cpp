@@ -258,7 +258,8 @@ static void expectGroupedEqualsSeparate(int64_t count, Shape sizes,
     uint64_t bytes = uint64_t(product(output)) * 4;
     for (int64_t i = 0; i < count; ++i) {
       std::string n = std::to_string(i);
-      ByteRange x = builder.input("x" + n, lhs), a = builder.input("a" + n, output);
+      ByteRange x = builder.input("x" + n, lhs),
+                a = builder.input("a" + n, output);
       ByteRange y = builder.output("y" + n, output), t = builder.scratch(bytes);
       data.push_back(integers(lhs, unsigned(3 * i)));
       data.push_back(integers(output, unsigned(3 * i + 1)));
@@ -301,7 +302,8 @@ static void expectGroupedEqualsSeparate(int64_t count, Shape sizes,
     ASSERT_TRUE(session.ok()) << session.status().message();
     for (int run = 0; run < 3; ++run)
       ASSERT_TRUE((*session)->run(1, inputs.data(), outputs.data()).ok());
-    EXPECT_EQ((*session)->executor().counters().calls, 3u * (grouped ? 1 : count));
+    EXPECT_EQ((*session)->executor().counters().calls,
+              3u * (grouped ? 1 : count));
     results[grouped] = out;
   }
   EXPECT_EQ(results[0], results[1]);

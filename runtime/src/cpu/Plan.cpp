@@ -118,9 +118,8 @@ dnnl_status_t Plan::runMembers(const Step &step, const Library &library,
   auto task = [](void *data, int64_t member, int thread) {
     Run &run = *static_cast<Run *>(data);
     for (uint32_t i = run.starts[member]; i < run.starts[member + 1]; ++i) {
-      dnnl_status_t status =
-          run.plan.runStep(run.plan.steps[i],
-                           run.library.stream(size_t(thread)), 1);
+      dnnl_status_t status = run.plan.runStep(
+          run.plan.steps[i], run.library.stream(size_t(thread)), 1);
       if (status != dnnl_success)
         run.status = int(status);
     }

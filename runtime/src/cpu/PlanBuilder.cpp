@@ -98,8 +98,7 @@ void PlanBuilder::addSlot(const ByteRange &range, uint64_t extra) {
 
 /// Operands of one member of a call.
 static size_t operandCount(const LibraryCall &call) {
-  return call.op == LibraryOp::AvgPool ? 2
-                                       : 3 + call.hasBias + call.hasAddend;
+  return call.op == LibraryOp::AvgPool ? 2 : 3 + call.hasBias + call.hasAddend;
 }
 
 void PlanBuilder::addTemporarySlot(uint64_t bytes) {
@@ -282,9 +281,9 @@ Status PlanBuilder::addPrimitive(const Command &command,
   return {};
 }
 
-/// All members of a call, on their whole outputs. Those that are too small to be
-/// worth a second thread each are spread over the threads if there is enough to
-/// do together; every member computes what it would compute alone.
+/// All members of a call, on their whole outputs. Those that are too small to
+/// be worth a second thread each are spread over the threads if there is enough
+/// to do together; every member computes what it would compute alone.
 Status PlanBuilder::addMembers(const Command &command) {
   const LibraryCall &call = command.call;
   double work = multiplyAdds(call, -1);
@@ -308,7 +307,8 @@ Status PlanBuilder::addMembers(const Command &command) {
     if (const dnnl::memory &scratchpad = plan->calls.back()->scratchpad)
       scratchpadStart += roundUp(scratchpad.get_desc().get_size());
     if (plan->temporarySlots.size() > saved)
-      temporaryStart += roundUp(*byteCount(call.outputShape, call.dtype, batch));
+      temporaryStart +=
+          roundUp(*byteCount(call.outputShape, call.dtype, batch));
   }
   scratchpadStart = temporaryStart = 0;
   if (sideBySide) {

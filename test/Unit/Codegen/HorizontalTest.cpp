@@ -1,8 +1,8 @@
 //===- HorizontalTest.cpp - Runs horizontal kernels -----------------------===//
 //
 // Members of unequal sizes in one kernel: each element is written in exactly
-// one unit, nothing beside the members' own bytes is touched, and the values are
-// those of the members alone. All data are small integers.
+// one unit, nothing beside the members' own bytes is touched, and the values
+// are those of the members alone. All data are small integers.
 //
 //===----------------------------------------------------------------------===//
 #include "KernelRunner.h"
@@ -47,8 +47,9 @@ std::string makeText(const std::vector<RowSum> &members) {
     names.push_back("%m" + n);
     results.push_back("%r#" + n);
     body += "%m" + n + " = fusion.group row_reduce (%a = %i" + n + " : " + in +
-            ") -> " + out + " {\n  %s = fusion.reduce sum, %a dims = [1] : " +
-            in + "\n  fusion.yield %s : " + out + "\n}\n";
+            ") -> " + out +
+            " {\n  %s = fusion.reduce sum, %a dims = [1] : " + in +
+            "\n  fusion.yield %s : " + out + "\n}\n";
   }
   std::string types = join(outputs);
   return "func.func @main(" + join(arguments) + ") -> (" + types +

@@ -1,8 +1,8 @@
 //===- HorizontalCostTest.cpp - One launch, many, or several streams ------===//
 //
 // The cost rule on plain numbers of a made-up device, each answer worked out by
-// hand: a launch gap of 10 us, 100 bytes a us from memory and 400 from the cache,
-// 1,000 flops a us, 5,000 bytes of cache.
+// hand: a launch gap of 10 us, 100 bytes a us from memory and 400 from the
+// cache, 1,000 flops a us, 5,000 bytes of cache.
 //
 //===----------------------------------------------------------------------===//
 #include "HorizontalPlan.h"
@@ -52,14 +52,14 @@ TEST(HorizontalCost, ValuesThatLeaveTheCacheCost) {
 
 TEST(HorizontalCost, TailsThatLoseTheNearCacheCost) {
   // Two gaps become one: 10 us, or 4,000 bytes from the far cache.
-  EXPECT_EQ(decideHorizontal({{1000, 0, 2000}, {1000, 0, 2000}}, 0,
-                             makeDevice())
-                .choice,
-            HorizontalChoice::Fused);
-  EXPECT_EQ(decideHorizontal({{1000, 0, 2000}, {1000, 0, 2001}}, 0,
-                             makeDevice())
-                .choice,
-            HorizontalChoice::Serial);
+  EXPECT_EQ(
+      decideHorizontal({{1000, 0, 2000}, {1000, 0, 2000}}, 0, makeDevice())
+          .choice,
+      HorizontalChoice::Fused);
+  EXPECT_EQ(
+      decideHorizontal({{1000, 0, 2000}, {1000, 0, 2001}}, 0, makeDevice())
+          .choice,
+      HorizontalChoice::Serial);
 }
 
 TEST(HorizontalCost, StreamsServeMembersThatDoNotFillTheDevice) {
