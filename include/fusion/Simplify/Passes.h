@@ -1,4 +1,4 @@
-//===- Passes.h - Passes of the simplify phase -------------------*- C++ -*-===//
+//===- Passes.h - Passes of the simplify phase ---------------- -*- C++ -*-===//
 //
 // Canonical forms, folded BatchNorms, evaluated constants, channels-last
 // layout: what every later phase may assume of a graph.

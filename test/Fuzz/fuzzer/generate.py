@@ -106,5 +106,3 @@ def makeModule(seed, number, size, end=None):
     last = (number + 1) * size if end is None else min(end, (number + 1) * size)
     dynamic = isDynamic(seed, number)
     return Module([makeGraph(seed, i, dynamic) for i in range(number * size, last)])
-
-

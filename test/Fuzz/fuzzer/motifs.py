@@ -324,5 +324,3 @@ class Motifs(Builder):
         x = self.input((self.choose(3, 8),), "f16")
         s = self.cast(self.constant((), "f32", encode(np.array(0.1), "f32")) if not self.exact else self.input((), "f32"), "f16")
         return self.binary("add", self.binary("mul", x, self.broadcast(s, [], x.shape)), self.broadcast(self.input((1,), "f16"), [0], x.shape))
-
-

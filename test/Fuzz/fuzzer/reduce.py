@@ -231,5 +231,3 @@ def pruned(module):
     for graph in module.graphs:
         graph.prune()
     return module
-
-
