@@ -39,6 +39,8 @@ void fusion::buildSimplifyPipeline(OpPassManager &pm,
   // Behind the layout: it moves transposes through primitives, not through
   // norms, and rows of channels come to lie last by it.
   pm.addPass(createRaiseIdioms(raise));
+  // Scales that a named op takes in another shape.
+  pm.addPass(createEvaluateConstants(evaluate));
   pm.addPass(createCanonicalize());
 }
 
