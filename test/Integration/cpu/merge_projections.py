@@ -55,7 +55,8 @@ def makeWeights(generate, inner, widths, biases):
 
 
 def run(t, text, inputs, *flags):
-    module = t.compile(t.write(text), *flags)[0]
+    # Without horizontal fusion, which makes one call of products side by side too.
+    module = t.compile(t.write(text), "--no-fuse=horizontal", *flags)[0]
     return t.execute(module, inputs), module
 
 
