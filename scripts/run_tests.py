@@ -12,6 +12,7 @@ import argparse
 import collections
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -257,6 +258,11 @@ def runSuite(suite, pattern):
 
 
 def main():
+    # A job in the background of a script starts with these ignored, and hands that on
+    # to what it starts; tests send them.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     parser = argparse.ArgumentParser(prog="./dev test", description=__doc__.splitlines()[0])
     parser.add_argument("filters", nargs="*", metavar="FILTER",
                         help="a suite, suite:pattern, or a pattern for all suites")
