@@ -274,7 +274,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         shim = folder / "count_entries.so"
-        subprocess.run([os.environ.get("CXX", "c++"), "-std=c++17", "-O1", "-shared", "-fPIC",
+        subprocess.run([os.environ.get("CXX", "clang++-22"), "-std=c++17", "-O1", "-shared", "-fPIC",
                         str(HERE / "Inputs/count_entries.cpp"), "-o", str(shim), "-ldl"], check=True)
         for case, expected, members in CASES:
             checkCase(checks, case, expected, members, folder, shim)

@@ -19,7 +19,7 @@ def call(*command, **kwargs):
 def buildShim(folder):
     """The library to preload."""
     shim = folder / "count_entries.so"
-    call(os.environ.get("CXX", "c++"), "-std=c++17", "-O1", "-shared", "-fPIC", HERE / "count_entries.cpp", "-o", shim, "-ldl")
+    call(os.environ.get("CXX", "clang++-22"), "-std=c++17", "-O1", "-shared", "-fPIC", HERE / "count_entries.cpp", "-o", shim, "-ldl")
     return shim
 
 

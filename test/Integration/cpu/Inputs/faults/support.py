@@ -42,7 +42,7 @@ def writeSafetensors(path, name, array):
 def buildShim(folder):
     """The library that makes the n-th call fail."""
     library = Path(folder) / "fail_at.so"
-    subprocess.run(["cc", "-O1", "-fPIC", "-shared", HERE / "fail_at.c", "-o", library, "-ldl"], check=True)
+    subprocess.run(["clang-22", "-O1", "-fPIC", "-shared", HERE / "fail_at.c", "-o", library, "-ldl"], check=True)
     return library
 
 
