@@ -45,6 +45,8 @@ for tool in ["fusion-compile", "fusion-run", "fusion-interpret", "fusion-bench",
 llvm_config.add_tool_substitutions(tools, [config.fusion_tools_dir, config.llvm_tools_dir])
 
 # Features that tests can require; each absence skips visibly.
+if os.path.exists(os.path.join(config.fusion_obj_root, "test", "plugins", "BreakGroup.so")):
+    config.available_features.add("test-plugins")
 for tool in ["fusion-compile", "fusion-run", "fusion-interpret"]:
     if os.path.exists(os.path.join(config.fusion_tools_dir, tool)):
         config.available_features.add(tool)

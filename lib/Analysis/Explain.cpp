@@ -85,6 +85,25 @@ void DecisionLog::add(DecisionCount decision) {
   entry.fusedUs += decision.fusedUs;
 }
 
+void DecisionLog::declare(StringRef rule, StringRef text) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto isSame = [&](auto &other) { return other.first == rule; };
+  if (llvm::none_of(declared, isSame))
+    declared.push_back({rule.str(), text.str()});
+}
+
+SmallVector<DecisionCount> DecisionLog::getUnmatched() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  SmallVector<DecisionCount> unmatched;
+  for (auto &[rule, text] : declared)
+    if (!reasons.contains("+" + rule + '\0')) {
+      DecisionCount &entry = unmatched.emplace_back();
+      entry.rule = rule;
+      entry.reason = text;
+    }
+  return unmatched;
+}
+
 SmallVector<DecisionCount> DecisionLog::getCounts() const {
   std::lock_guard<std::mutex> lock(mutex);
   return SmallVector<DecisionCount>(counts.begin(), counts.end());
@@ -94,6 +113,14 @@ SmallVector<DecisionCount> DecisionLog::getCounts() const {
 // Collecting remarks
 //===----------------------------------------------------------------------===//
 
+static constexpr llvm::StringLiteral kDeclared = "declared";
+
+void fusion::declareRewrite(Operation *op, StringRef rule, StringRef text) {
+  remark::analysis(op->getLoc(),
+                   remark::RemarkOpts::name(rule).category(kDeclared))
+      << remark::reason("{0}", text);
+}
+
 namespace {
 
 class DecisionStreamer : public remark::detail::MLIRRemarkStreamerBase {
@@ -102,6 +129,12 @@ public:
 
   void streamOptimizationRemark(const remark::detail::Remark &remark) override {
     StringRef type = remark.getRemarkTypeString();
+    if (remark.getCategoryName() == kDeclared) {
+      for (const remark::detail::Remark::Arg &arg : remark.getArgs())
+        if (arg.key == "Reason")
+          log.declare(remark.getRemarkName(), arg.val);
+      return;
+    }
     if (remark.getCategoryName() != "fusion" ||
         (type != "Passed" && type != "Missed" && type != "Failure"))
       return;
@@ -141,6 +174,7 @@ private:
 LogicalResult fusion::collectDecisions(MLIRContext &context, DecisionLog &log) {
   remark::RemarkCategories categories;
   categories.passed = categories.missed = categories.failed = "fusion";
+  categories.analysis = kDeclared.str();
   return remark::enableOptimizationRemarks(
       context, std::make_unique<DecisionStreamer>(log),
       std::make_unique<remark::RemarkEmittingPolicyAll>(), categories);
@@ -155,6 +189,7 @@ ExplainReport fusion::computeExplain(GraphStats before, GraphStats after,
   ExplainReport report;
   report.before = std::move(before);
   report.after = std::move(after);
+  report.unmatched = log.getUnmatched();
   for (DecisionCount &count : log.getCounts()) {
     bool ofFusion = findFusionRule(count.rule) != nullptr;
     (count.accepted ? ofFusion ? report.fused : report.rewritten
@@ -251,4 +286,5 @@ void fusion::printExplain(const ExplainReport &report, llvm::raw_ostream &os) {
   printCounts("fused pairs, traffic saved", report.fused, false, os);
   printCounts("pairs not fused, traffic at stake, and why", report.refused,
               true, os);
+  printCounts("looked for, and matched nothing", report.unmatched, false, os);
 }

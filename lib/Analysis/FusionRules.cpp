@@ -55,6 +55,8 @@ static constexpr FusionRuleInfo kRules[] = {
      "an op with side effects stands between the two"},
     {FusionRule::Cycle, "cycle", false,
      "another path between the two leads through ops outside the group"},
+    {FusionRule::PlanFile, "plan-file", false,
+     "the plan file has the two in different groups"},
     {FusionRule::Recompute, "recompute", false,
      "the producer's elements would be computed more than once"},
     {FusionRule::TwoIndexMaps, "two-index-maps", false,

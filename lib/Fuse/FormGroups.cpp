@@ -19,8 +19,9 @@ namespace {
 
 class GroupFormer {
 public:
-  GroupFormer(Block &block, const FuseGraph &graph, const VerticalPlan &plan)
-      : block(block), graph(graph), plan(plan),
+  GroupFormer(Block &block, const FuseGraph &graph, const VerticalPlan &plan,
+              llvm::function_ref<void(const FormedGroup &)> onFormed)
+      : block(block), graph(graph), plan(plan), onFormed(onFormed),
         builder(OpBuilder::atBlockTerminator(&block)) {}
 
   void run();
@@ -31,16 +32,20 @@ private:
   SmallVector<Operation *> getBody(const PlannedGroup &group) const;
   void findOutsideReads();
   void form(const PlannedGroup &group);
-  void formGroup(ArrayRef<Operation *> body,
-                 const llvm::SmallPtrSetImpl<Operation *> &escaping,
-                 GroupKind kind);
+  GroupOp formGroup(ArrayRef<Operation *> body,
+                    const llvm::SmallPtrSetImpl<Operation *> &escaping,
+                    GroupKind kind);
   /// The value in the new body that `value` of the old one has become.
   Value getNew(Value value);
   Location getLocation(ArrayRef<Operation *> body) const;
+  unsigned getIndex(const PlannedGroup &group) const {
+    return &group - plan.groups.begin();
+  }
 
   Block &block;
   const FuseGraph &graph;
   const VerticalPlan &plan;
+  llvm::function_ref<void(const FormedGroup &)> onFormed;
   OpBuilder builder;
   /// Values of the old body -> values of the new one, outside groups.
   IRMapping values;
@@ -137,6 +142,7 @@ void GroupFormer::form(const PlannedGroup &group) {
       });
     Operation *copy = builder.clone(*first.op, operands);
     values.map(first.op->getResults(), copy->getResults());
+    onFormed({getIndex(group), copy, {first.op}, {}});
     return;
   }
   // The first of the clones that stand alone serves all that read one.
@@ -149,7 +155,11 @@ void GroupFormer::form(const PlannedGroup &group) {
     if ((sharedClone || !graph[member].isClone) &&
         readOutside.contains(graph[member].op))
       outputs.insert(graph[member].op);
-  formGroup(body, outputs, group.kind);
+  FormedGroup formed{getIndex(group), nullptr, body, {}};
+  llvm::copy_if(body, std::back_inserter(formed.outputs),
+                [&](Operation *op) { return outputs.contains(op); });
+  formed.op = formGroup(body, outputs, group.kind);
+  onFormed(formed);
 }
 
 static bool isAnchor(Operation *op) {
@@ -157,9 +167,10 @@ static bool isAnchor(Operation *op) {
   return family == OpFamily::Contraction || family == OpFamily::Window;
 }
 
-void GroupFormer::formGroup(ArrayRef<Operation *> body,
-                            const llvm::SmallPtrSetImpl<Operation *> &escaping,
-                            GroupKind kind) {
+GroupOp
+GroupFormer::formGroup(ArrayRef<Operation *> body,
+                       const llvm::SmallPtrSetImpl<Operation *> &escaping,
+                       GroupKind kind) {
   llvm::SmallPtrSet<Operation *, 16> inside(body.begin(), body.end());
   // A contraction or pool opens its group, and all it reads comes from outside.
   Operation *anchor = kind == GroupKind::Library ||
@@ -204,6 +215,7 @@ void GroupFormer::formGroup(ArrayRef<Operation *> body,
   YieldOp::create(builder, loc, yields);
   for (auto [output, result] : llvm::zip(outputs, group.getOutputs()))
     values.map(output, result);
+  return group;
 }
 
 void GroupFormer::run() {
@@ -222,7 +234,8 @@ void GroupFormer::run() {
         op->erase();
 }
 
-void fusion::formGroups(Block &block, const FuseGraph &graph,
-                        const VerticalPlan &plan) {
-  GroupFormer(block, graph, plan).run();
+void fusion::formGroups(
+    Block &block, const FuseGraph &graph, const VerticalPlan &plan,
+    llvm::function_ref<void(const FormedGroup &)> onFormed) {
+  GroupFormer(block, graph, plan, onFormed).run();
 }

@@ -147,10 +147,19 @@ FuseGroups::FuseGroups(Neighbours neighbours, unsigned numNodes,
   }
 }
 
+/// The edges of a fuse graph.
+static FuseGroups::Neighbours getNeighbours(const FuseGraph &graph) {
+  return [&graph](unsigned node, bool forward) -> ArrayRef<unsigned> {
+    return forward ? graph[node].consumers : graph[node].producers;
+  };
+}
+
+FuseGroups::FuseGroups(const FuseGraph &graph,
+                       ArrayRef<ArrayRef<unsigned>> groups)
+    : FuseGroups(getNeighbours(graph), graph.size(), groups) {}
+
 FuseGroups::FuseGroups(const FuseGraph &graph)
-    : neighbours([&graph](unsigned node, bool forward) -> ArrayRef<unsigned> {
-        return forward ? graph[node].consumers : graph[node].producers;
-      }) {
+    : neighbours(getNeighbours(graph)) {
   for (unsigned node = 0; node < graph.size(); ++node) {
     groupOf.push_back(node);
     members.push_back({node});
@@ -253,6 +262,14 @@ void FuseGroups::moveMembers(unsigned from, unsigned to, int64_t merged) {
   members[to] = std::move(all);
   position[to] = merged;
   ++version[to];
+}
+
+bool FuseGroups::hasDetour(unsigned producerGroup, unsigned consumerGroup) {
+  Search search{*this};
+  search.run(producerGroup, consumerGroup, /*independent=*/false,
+             /*forward=*/true, position[producerGroup],
+             position[consumerGroup]);
+  return search.found || search.steps > kMaxSearchSteps;
 }
 
 bool FuseGroups::tryMerge(unsigned producerGroup, unsigned consumerGroup) {

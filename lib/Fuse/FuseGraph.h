@@ -63,6 +63,9 @@ public:
 
   /// Every node in a group of its own.
   explicit FuseGroups(const FuseGraph &graph);
+  /// As below, of the graph's nodes.
+  FuseGroups(const FuseGraph &graph,
+             llvm::ArrayRef<llvm::ArrayRef<unsigned>> groups);
   /// The given groups, in an order in which each comes after those it reads. A
   /// group is known by its first node.
   FuseGroups(Neighbours neighbours, unsigned numNodes,
@@ -86,6 +89,10 @@ public:
   /// Merges `second` into `first` and returns true, or leaves both alone if a
   /// path leads from one to the other, or the search runs out of steps.
   bool tryMergeIndependent(unsigned first, unsigned second);
+
+  /// Whether a path between the two leads through other groups, or the bounded
+  /// search for one ends without an answer.
+  bool hasDetour(unsigned producerGroup, unsigned consumerGroup);
 
   /// Groups that have members, in order.
   llvm::SmallVector<unsigned> getOrder() const;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "HorizontalPlan.h"
+#include "RecordHorizontal.h"
 #include "fusion/Analysis/CostModel.h"
 #include "fusion/Fuse/FusionCertificate.h"
 #include "fusion/Fuse/Passes.h"
@@ -104,11 +105,13 @@ struct FuseHorizontal : fusion::impl::FuseHorizontalBase<FuseHorizontal> {
     // A kernel's argument is a pointer; the batch and the units come besides.
     int64_t operands = std::min<int64_t>(
         maxOperands, (model->getDevice().parameterBytes - 64) / 8);
+    HorizontalLimits limits{std::max<int64_t>(maxMembers, 1), operands,
+                            maxExtraBytes, memoryLimit};
+    HorizontalRecorder recorder(findDecisions(), graph);
+    recorder.readPlan(limits);
     HorizontalPlan plan =
-        planHorizontal(graph,
-                       HorizontalLimits{std::max<int64_t>(maxMembers, 1),
-                                        operands, maxExtraBytes, memoryLimit},
-                       HorizontalDevice(model->getDevice()));
+        planHorizontal(graph, limits, HorizontalDevice(model->getDevice()),
+                       recorder.getRequest());
     LLVM_DEBUG(plan.print(llvm::dbgs(), graph));
     if (!plan.isAcyclic) {
       emitError(function, ErrorKind::Internal)
@@ -117,11 +120,20 @@ struct FuseHorizontal : fusion::impl::FuseHorizontalBase<FuseHorizontal> {
     }
     if (getContext().getRemarkEngine())
       emitDecisions(graph, plan);
+    recorder.record(plan);
     if (plan.hasLaunches())
       formHorizontal(block, graph, plan);
+    if (failed(recorder.finish(block)))
+      signalPassFailure();
   }
 
 private:
+  FusionDecisions *findDecisions() {
+    auto record =
+        getCachedParentAnalysis<FusionRecord>(getOperation()->getParentOp());
+    return record ? record->get().find(getOperation()) : nullptr;
+  }
+
   /// Shared by the copies of the pass, which run on functions side by side.
   std::shared_ptr<CostModel> model;
 };

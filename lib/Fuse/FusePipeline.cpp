@@ -15,6 +15,19 @@ using namespace fusion;
 
 void fusion::buildFusePipeline(OpPassManager &manager,
                                const FuseOptions &options, KernelProbe *probe) {
+  // What is decided is recorded only for those who read it.
+  bool isTracked = !options.plan.empty() || !options.emitPlan.empty() ||
+                   options.planDigest || options.keepOriginal ||
+                   !options.why.empty();
+  if (isTracked) {
+    TrackDecisionsOptions track;
+    track.plan = options.plan;
+    track.strict = options.planStrict;
+    track.device = options.device;
+    track.launches = !llvm::is_contained(options.noFuse, "horizontal");
+    track.keepOriginal = options.keepOriginal;
+    manager.addPass(createTrackDecisions(track));
+  }
   manager.addNestedPass<func::FuncOp>(createDecomposeNamed());
   // New products, not groups: the certificate starts from them.
   if (!llvm::is_contained(options.noFuse, "projections")) {
@@ -45,6 +58,19 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     functions.addPass(createFuseHorizontal(horizontal));
   }
   functions.addPass(createVerifyFusionCertificate());
+  if (!options.emitPlan.empty() || options.planDigest) {
+    WritePlanOptions write;
+    write.file = options.emitPlan;
+    write.device = options.device;
+    write.costModel = options.costModel;
+    write.digest = options.planDigest;
+    manager.addPass(createWritePlan(write));
+  }
+  if (!options.why.empty()) {
+    ExplainPairOptions explain;
+    explain.pair = options.why;
+    manager.addPass(createExplainPair(explain));
+  }
 }
 
 void fusion::registerFusePipeline() {

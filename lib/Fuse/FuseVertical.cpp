@@ -1,11 +1,16 @@
 //===- FuseVertical.cpp - Fuses producers into their consumers ------------===//
 //
 // The thin pass around the decision (VerticalPlan.cpp) and the rewrite
-// (FormGroups.cpp): checks what it is given, and says what was decided.
+// (FormGroups.cpp): checks what it is given, and says what was decided, in
+// remarks and in the record that plan files are written from.
 //
 //===----------------------------------------------------------------------===//
+#include "PlanReplay.h"
+#include "RecordVertical.h"
 #include "VerticalPlan.h"
+#include "fusion/Analysis/Explain.h"
 #include "fusion/Fuse/FusionCertificate.h"
+#include "fusion/Fuse/FusionDecisions.h"
 #include "fusion/Fuse/Passes.h"
 
 #include "mlir/IR/Remarks.h"
@@ -64,6 +69,17 @@ static void emitDecisions(const FuseGraph &graph, const VerticalPlan &plan) {
   }
 }
 
+/// The rules that join two ops, so that those without a pair are told.
+static void declareRules(Operation *function) {
+  for (FusionRule rule :
+       {FusionRule::FuseEpilogue, FusionRule::FuseRowReduce,
+        FusionRule::FuseColumnReduce, FusionRule::FuseLoop,
+        FusionRule::FuseScatterUpdates, FusionRule::CloneCheap}) {
+    const FusionRuleInfo &info = getFusionRuleInfo(rule);
+    declareRewrite(function, info.id, info.text);
+  }
+}
+
 namespace {
 
 struct FuseVertical : fusion::impl::FuseVerticalBase<FuseVertical> {
@@ -90,8 +106,10 @@ struct FuseVertical : fusion::impl::FuseVerticalBase<FuseVertical> {
     }
     Block &block = function.getFunctionBody().front();
     FuseGraph graph(block);
+    VerticalRecorder recorder(findDecisions(), block, graph);
     if (!graph.hasUngroupedWork())
       return;
+    declareRules(function);
     GroupLimits limits;
     limits.maxOps = maxOps;
     limits.maxInputs = maxInputs;
@@ -101,17 +119,30 @@ struct FuseVertical : fusion::impl::FuseVerticalBase<FuseVertical> {
     limits.argumentBytes = model->getDevice().parameterBytes;
     FailureOr<FusionLegality> legality =
         FusionLegality::create(function, limits);
-    if (failed(legality))
+    if (failed(legality) ||
+        failed(recorder.readPlan(function, *model, separate)))
       return signalPassFailure();
-    VerticalPlan plan =
-        separate ? planSeparate(graph, *legality)
-                 : planVertical(graph, *legality, *model, memoryLimit);
+    VerticalPlan plan = separate
+                            ? planSeparate(graph, *legality)
+                            : planVertical(graph, *legality, *model,
+                                           memoryLimit, recorder.getRequest());
     LLVM_DEBUG(plan.print(llvm::dbgs(), graph));
     emitDecisions(graph, plan);
-    formGroups(block, graph, plan);
+    recorder.recordPairs(plan);
+    formGroups(block, graph, plan, [&](const FormedGroup &formed) {
+      recorder.recordGroup(plan.groups[formed.planned], formed);
+    });
+    if (failed(recorder.finish()))
+      signalPassFailure();
   }
 
 private:
+  FusionDecisions *findDecisions() {
+    auto record =
+        getCachedParentAnalysis<FusionRecord>(getOperation()->getParentOp());
+    return record ? record->get().find(getOperation()) : nullptr;
+  }
+
   /// Shared by the copies of the pass, which run on functions side by side.
   std::shared_ptr<CostModel> model;
 };

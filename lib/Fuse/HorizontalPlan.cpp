@@ -39,14 +39,24 @@ class HorizontalPlanner {
 public:
   HorizontalPlanner(const HorizontalGraph &graph,
                     const HorizontalLimits &limits,
-                    const HorizontalDevice &device)
-      : graph(graph), limits(limits), device(device), refusalOf(graph.size()),
-        stamp(graph.getNumValues(), ~0u) {
+                    const HorizontalDevice &device,
+                    const RequestedLaunches *requested)
+      : graph(graph), limits(limits), device(device), requested(requested),
+        refusalOf(graph.size()), stamp(graph.getNumValues(), ~0u) {
     if (limits.memoryLimit > 0)
       extraBudget = std::max<int64_t>(0, limits.memoryLimit - computePeak());
     for (unsigned node = 0; node < graph.size(); ++node) {
       clusters.push_back({{node}});
       clusterOf.push_back(node);
+    }
+    if (!requested)
+      return;
+    for (ArrayRef<unsigned> launch : requested->launches) {
+      for (unsigned node : launch) {
+        clusters[node].members.clear();
+        clusterOf[node] = launch.front();
+      }
+      clusters[launch.front()].members.assign(launch.begin(), launch.end());
     }
   }
 
@@ -80,7 +90,8 @@ private:
     return {graph[node].bytes, graph[node].flops, graph[node].nearBytes};
   }
   bool isCandidate(unsigned node) const {
-    return graph[node].group && !graph[node].isRandom;
+    return graph[node].group && !graph[node].isRandom &&
+           !(requested && requested->isFixed[node]);
   }
   void collectRefusals(HorizontalPlan &plan);
   FusionRule classify(unsigned first, unsigned second) const;
@@ -89,6 +100,7 @@ private:
   const HorizontalGraph &graph;
   const HorizontalLimits &limits;
   const HorizontalDevice &device;
+  const RequestedLaunches *requested;
   /// Empty ones were merged into others.
   SmallVector<PlannedLaunch, 0> clusters;
   SmallVector<unsigned> clusterOf;
@@ -529,8 +541,37 @@ HorizontalPlan HorizontalPlanner::run() {
 
 HorizontalPlan fusion::planHorizontal(const HorizontalGraph &graph,
                                       const HorizontalLimits &limits,
-                                      const HorizontalDevice &device) {
-  return HorizontalPlanner(graph, limits, device).run();
+                                      const HorizontalDevice &device,
+                                      const RequestedLaunches *requested) {
+  return HorizontalPlanner(graph, limits, device, requested).run();
+}
+
+bool fusion::isAcyclic(const HorizontalGraph &graph,
+                       const RequestedLaunches &requested) {
+  SmallVector<unsigned> launchOf(graph.size()), waiting(graph.size()), ready;
+  for (unsigned node = 0; node < graph.size(); ++node)
+    launchOf[node] = node;
+  for (ArrayRef<unsigned> launch : requested.launches)
+    for (unsigned node : launch)
+      launchOf[node] = launch.front();
+  SmallVector<SmallVector<unsigned, 1>, 0> members(graph.size());
+  for (unsigned node = 0; node < graph.size(); ++node) {
+    members[launchOf[node]].push_back(node);
+    waiting[launchOf[node]] += graph[node].producers.size();
+  }
+  for (unsigned launch = 0; launch < graph.size(); ++launch)
+    if (!members[launch].empty() && waiting[launch] == 0)
+      ready.push_back(launch);
+  size_t done = 0;
+  while (!ready.empty()) {
+    unsigned launch = ready.pop_back_val();
+    done += members[launch].size();
+    for (unsigned node : members[launch])
+      for (unsigned reader : graph[node].consumers)
+        if (--waiting[launchOf[reader]] == 0)
+          ready.push_back(launchOf[reader]);
+  }
+  return done == graph.size();
 }
 
 bool HorizontalPlan::hasLaunches() const {

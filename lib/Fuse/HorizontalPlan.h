@@ -85,6 +85,14 @@ struct HorizontalRefusal {
   int64_t value = 0, limit = 0;
 };
 
+/// What a plan file asks for.
+struct RequestedLaunches {
+  /// Nodes of one launch, ascending; each node in one at most.
+  llvm::SmallVector<llvm::SmallVector<unsigned>, 0> launches;
+  /// By node: what it is part of is not to be changed.
+  llvm::SmallVector<bool, 0> isFixed;
+};
+
 struct HorizontalPlan {
   /// Nodes and launches (with more than one member), in an order in which each
   /// comes after those that it reads; empty if nothing is to be done.
@@ -98,9 +106,16 @@ struct HorizontalPlan {
 };
 
 /// Decides. A pure function of its arguments: equal graphs give equal plans.
+/// With `requested`, which must be acyclic, decides only about what that leaves
+/// open.
 HorizontalPlan planHorizontal(const HorizontalGraph &graph,
                               const HorizontalLimits &limits,
-                              const HorizontalDevice &device);
+                              const HorizontalDevice &device,
+                              const RequestedLaunches *requested = nullptr);
+
+/// Whether launches of `requested` and all other nodes can be ordered.
+bool isAcyclic(const HorizontalGraph &graph,
+               const RequestedLaunches &requested);
 
 /// Rewrites `block`, from which `graph` was made, into the launches of `plan`.
 void formHorizontal(mlir::Block &block, const HorizontalGraph &graph,

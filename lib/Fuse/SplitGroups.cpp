@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "SplitPlan.h"
 #include "fusion/Fuse/FusionCertificate.h"
+#include "fusion/Fuse/FusionDecisions.h"
 #include "fusion/Fuse/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -41,11 +42,12 @@ public:
       values.map(argument, input);
   }
 
-  void run(ArrayRef<SplitPart> parts);
+  /// The groups that the parts have become.
+  SmallVector<GroupOp> run(ArrayRef<SplitPart> parts);
 
 private:
   Value getOutside(Value value);
-  void form(const SplitPart &part);
+  GroupOp form(const SplitPart &part);
 
   GroupOp group;
   OpBuilder builder;
@@ -73,7 +75,7 @@ Value GroupSplitter::getOutside(Value value) {
   return result;
 }
 
-void GroupSplitter::form(const SplitPart &part) {
+GroupOp GroupSplitter::form(const SplitPart &part) {
   // A reshape of what is outside is a view there.
   llvm::SetVector<Operation *> body;
   for (Operation *op : part.ops)
@@ -109,15 +111,64 @@ void GroupSplitter::form(const SplitPart &part) {
                   }));
   for (auto [output, result] : llvm::zip(outputs, made.getOutputs()))
     values.map(output, result);
+  return made;
 }
 
-void GroupSplitter::run(ArrayRef<SplitPart> parts) {
+SmallVector<GroupOp> GroupSplitter::run(ArrayRef<SplitPart> parts) {
+  SmallVector<GroupOp> made;
   for (const SplitPart &part : parts)
-    form(part);
+    made.push_back(form(part));
   for (auto [value, result] :
        llvm::zip(group.getYield().getValues(), group.getOutputs()))
     result.replaceAllUsesWith(getOutside(value));
   group.erase();
+  return made;
+}
+
+/// What the parts of a group are to the record, which knows its ops by their
+/// order; empty if it doesn't know the group. While the group is there.
+static SmallVector<DecidedGroup, 0>
+recordParts(GroupOp group, const SplitPlan &plan, FusionDecisions &decisions) {
+  SmallVector<DecidedGroup, 0> parts;
+  std::optional<unsigned> index = decisions.findGroup(group);
+  if (!index)
+    return parts;
+  SmallVector<Operation *> body;
+  for (Operation &op : group.getBodyBlock()->without_terminator())
+    if (OpFamily family = getOpFamily(&op);
+        family != OpFamily::Source && family != OpFamily::View)
+      body.push_back(&op);
+  SmallVector<unsigned> order = decisions.getBodyOrder(*index);
+  // Some other pass changed it: it is no decided group any more.
+  if (order.size() != body.size())
+    return parts;
+  llvm::DenseMap<Operation *, unsigned> indexOf;
+  for (auto [op, index] : llvm::zip_equal(body, order))
+    indexOf[op] = index;
+  for (const SplitPart &part : plan.parts) {
+    DecidedGroup &decided = parts.emplace_back();
+    decided.kind = part.kind;
+    decided.rule = plan.cuts.front().limit.rule;
+    for (Operation *op : part.ops)
+      if (auto it = indexOf.find(op); it != indexOf.end())
+        decided.members.push_back(it->second);
+    llvm::sort(decided.members);
+    for (Operation *op : part.outputs) {
+      auto it = indexOf.find(op);
+      decided.outputs.push_back(it == indexOf.end() ? DecidedGroup::kNoOp
+                                                    : it->second);
+    }
+  }
+  const DecidedGroup &whole = decisions.groups[*index];
+  if (whole.planLine) {
+    const FusionRuleInfo &info = getFusionRuleInfo(*parts.front().rule);
+    decisions.report(group.getContext(), whole.planLine,
+                     "the group can't be had whole, it is cut in " +
+                         Twine(parts.size()) + ": " + info.text + " (" +
+                         info.id + ")");
+  }
+  decisions.dropGroup(group);
+  return parts;
 }
 
 //===----------------------------------------------------------------------===//
@@ -210,8 +261,25 @@ private:
         if (!plan.parts.empty())
           plans.push_back({group, std::move(plan)});
       }
-    for (auto &[group, plan] : plans)
-      GroupSplitter(group).run(plan.parts);
+    auto record =
+        getCachedParentAnalysis<FusionRecord>(function->getParentOp());
+    FusionDecisions *decisions =
+        record ? record->get().find(function) : nullptr;
+    for (auto &[group, plan] : plans) {
+      SmallVector<DecidedGroup, 0> parts;
+      if (decisions)
+        parts = recordParts(group, plan, *decisions);
+      SmallVector<GroupOp> made = GroupSplitter(group).run(plan.parts);
+      for (auto [op, part] : llvm::zip(made, parts)) {
+        decisions->bindGroup(op, decisions->groups.size());
+        decisions->groups.push_back(std::move(part));
+      }
+    }
+    if (decisions && !plans.empty()) {
+      decisions->recordLayout(function.getFunctionBody().front());
+      if (decisions->hasFailed)
+        return failure();
+    }
     return !plans.empty();
   }
 

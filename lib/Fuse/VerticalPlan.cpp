@@ -26,11 +26,18 @@ namespace {
 class VerticalPlanner {
 public:
   VerticalPlanner(const FuseGraph &graph, const FusionLegality &legality,
-                  const CostModel &model, int64_t memoryLimit)
-      : graph(graph), legality(legality), model(model), groups(graph),
-        memory(graph, legality, memoryLimit), works(graph.size()) {
-    for (const FuseNode &node : graph.getNodes())
-      traits.push_back(getTraits(node.family));
+                  const CostModel &model, int64_t memoryLimit,
+                  const RequestedGroups *requested)
+      : graph(graph), legality(legality), model(model), requested(requested),
+        groups(requested ? makeGroups(graph, *requested) : FuseGroups(graph)),
+        memory(graph, legality, memoryLimit), works(graph.size()),
+        traits(graph.size()), requestOf(graph.size()) {
+    for (auto [node, info] : llvm::enumerate(graph.getNodes()))
+      traits[groups.getGroup(node)] |= getTraits(info.family);
+    if (requested)
+      for (auto [i, group] : llvm::enumerate(requested->partition))
+        if (group.fixed)
+          requestOf[group.members.front()] = i;
   }
 
   VerticalPlan run();
@@ -57,6 +64,8 @@ private:
   GroupVerdict checkMembers(ArrayRef<unsigned> members,
                             KernelWork *work = nullptr) const;
   const KernelWork &getWork(unsigned group);
+  static FuseGroups makeGroups(const FuseGraph &graph,
+                               const RequestedGroups &requested);
   int64_t getTraffic(const FuseNode &producer, const FuseNode &consumer) const;
   /// A view or a clone that its reader did not take in. Nothing joins it: where
   /// it stands it is free, or serves other readers of the same op.
@@ -71,15 +80,26 @@ private:
   const FuseGraph &graph;
   const FusionLegality &legality;
   const CostModel &model;
+  const RequestedGroups *requested;
   FuseGroups groups;
   PeakMemory memory;
   /// By group, for the members that it had when last asked for.
   SmallVector<std::pair<unsigned, std::optional<KernelWork>>, 0> works;
   SmallVector<unsigned> traits;
+  /// By group: which of those asked for it is, if a plan file fixed it.
+  SmallVector<std::optional<unsigned>, 0> requestOf;
   SmallVector<Candidate, 0> candidates;
 };
 
 } // namespace
+
+FuseGroups VerticalPlanner::makeGroups(const FuseGraph &graph,
+                                       const RequestedGroups &requested) {
+  SmallVector<ArrayRef<unsigned>, 0> groups;
+  for (const RequestedGroups::Group &group : requested.partition)
+    groups.push_back(group.members);
+  return FuseGroups(graph, groups);
+}
 
 unsigned VerticalPlanner::getTraits(OpFamily family) {
   switch (family) {
@@ -212,6 +232,14 @@ bool VerticalPlanner::tryFuse(Candidate &candidate) {
 
 bool VerticalPlanner::merge(unsigned producerGroup, unsigned consumerGroup,
                             FusePair &pair) {
+  if (requestOf[producerGroup] || requestOf[consumerGroup]) {
+    // The plan decided only what the planner could have decided otherwise.
+    pair.verdict = GroupVerdict::refuse(
+        groups.hasDetour(producerGroup, consumerGroup) ? FusionRule::Cycle
+                                                       : FusionRule::PlanFile,
+        nullptr);
+    return false;
+  }
   if (std::optional<int64_t> peak = memory.merge(
           groups.getMembers(producerGroup), groups.getMembers(consumerGroup))) {
     pair.verdict = GroupVerdict::refuse(FusionRule::PeakMemory, nullptr, *peak,
@@ -269,9 +297,11 @@ VerticalPlan VerticalPlanner::run() {
   llvm::DenseMap<unsigned, GroupVerdict> verdicts;
   for (unsigned group : groups.getOrder()) {
     ArrayRef<unsigned> members = groups.getMembers(group);
-    GroupVerdict verdict = checkMembers(members);
+    std::optional<unsigned> request = requestOf[group];
+    GroupVerdict verdict =
+        request ? *requested->partition[*request].fixed : checkMembers(members);
     verdicts[group] = verdict;
-    plan.groups.push_back({llvm::to_vector(members), verdict.kind});
+    plan.groups.push_back({llvm::to_vector(members), verdict.kind, request});
   }
   for (Candidate &candidate : candidates) {
     FusePair pair = candidate.pair;
@@ -294,12 +324,22 @@ VerticalPlan VerticalPlanner::run() {
 
 VerticalPlan fusion::planVertical(const FuseGraph &graph,
                                   const FusionLegality &legality,
-                                  const CostModel &model, int64_t memoryLimit) {
+                                  const CostModel &model, int64_t memoryLimit,
+                                  const RequestedGroups *requested) {
   if (memoryLimit == 0)
     memoryLimit = model.getDevice().memoryBytes;
   VerticalPlan plan =
-      VerticalPlanner(graph, legality, model, memoryLimit).run();
-  recomputeCheap(graph, legality, model, plan);
+      VerticalPlanner(graph, legality, model, memoryLimit, requested).run();
+  if (!requested) {
+    recomputeCheap(graph, legality, model, plan);
+    return plan;
+  }
+  for (PlannedGroup &group : plan.groups)
+    if (group.request) {
+      llvm::append_range(group.members,
+                         requested->partition[*group.request].repeated);
+      llvm::sort(group.members);
+    }
   return plan;
 }
 
@@ -309,8 +349,8 @@ VerticalPlan fusion::planSeparate(const FuseGraph &graph,
   for (unsigned node = 0; node < graph.size(); ++node)
     plan.groups.push_back(
         {{node},
-         legality.check(graph[node].op, [](Operation *) { return true; })
-             .kind});
+         legality.check(graph[node].op, [](Operation *) { return true; }).kind,
+         std::nullopt});
   return plan;
 }
 

@@ -32,6 +32,8 @@ struct PlannedGroup {
   /// Ascending.
   llvm::SmallVector<unsigned> members;
   GroupKind kind;
+  /// Index among the groups that were asked for, if it is one of them.
+  std::optional<unsigned> request;
 };
 
 struct VerticalPlan {
@@ -44,11 +46,27 @@ struct VerticalPlan {
   void print(llvm::raw_ostream &os, const FuseGraph &graph) const;
 };
 
+/// Groups that a plan file asks for, in a partition of all nodes.
+struct RequestedGroups {
+  struct Group {
+    /// Ascending, not empty.
+    llvm::SmallVector<unsigned, 1> members;
+    /// Members of groups before it that it computes again.
+    llvm::SmallVector<unsigned, 0> repeated;
+    /// What the group is; without it, it may grow.
+    std::optional<GroupVerdict> fixed;
+  };
+  /// Each node is a member of one; each group comes after those it reads.
+  llvm::SmallVector<Group, 0> partition;
+};
+
 /// Decides. A pure function of its arguments: equal graphs give equal plans.
 /// Intermediates should not exceed `memoryLimit` bytes; 0: the device's memory.
+/// With `requested`, decides only about what that leaves open.
 VerticalPlan planVertical(const FuseGraph &graph,
                           const FusionLegality &legality,
-                          const CostModel &model, int64_t memoryLimit);
+                          const CostModel &model, int64_t memoryLimit,
+                          const RequestedGroups *requested = nullptr);
 
 /// The last step of planVertical: computes cheap values again in the groups
 /// that read them, where that pays, and says so in `plan.pairs`.
@@ -59,9 +77,22 @@ void recomputeCheap(const FuseGraph &graph, const FusionLegality &legality,
 VerticalPlan planSeparate(const FuseGraph &graph,
                           const FusionLegality &legality);
 
+/// What a planned group has become.
+struct FormedGroup {
+  /// Index into the plan's groups.
+  unsigned planned;
+  /// A group; or the copy of an op that stays outside.
+  mlir::Operation *op;
+  /// The graph's ops that it computes, views included, and those whose results
+  /// it gives. All erased, unless outside.
+  llvm::SmallVector<mlir::Operation *> body, outputs;
+};
+
 /// Rewrites `block`, from which `graph` was made, into the groups of `plan`.
+/// The groups that were formed are told to `onFormed` while the old ops exist.
 void formGroups(mlir::Block &block, const FuseGraph &graph,
-                const VerticalPlan &plan);
+                const VerticalPlan &plan,
+                llvm::function_ref<void(const FormedGroup &)> onFormed);
 
 } // namespace fusion
 

@@ -149,6 +149,16 @@ static const OptionSpec kOptions[] = {
      true, setMaxOps},
     {"memory-limit", "bytes", "largest memory for intermediates, e.g. 512MiB",
      true, setMemoryLimit},
+    {"plan", "file", "fuse as this plan file says (docs/plans.md)", false,
+     SET(compile.plan, value.str())},
+    {"plan-strict", "", "a line of the plan that can't be honoured is an error",
+     false, SET(compile.planStrict, true)},
+    {"emit-plan", "file", "write the groups that were made as a plan file",
+     false, SET(compile.emitPlan, value.str())},
+    {"fusion-why", "@a,@b", "print why two ops are in one group, or not", false,
+     SET(compile.why, value.str())},
+    {"verify-fusion", "", "evaluate every group before and after, and compare",
+     false, SET(compile.verifyFusion, true)},
     {"explain", "", "print what was decided, and why", false,
      SET(explain, true)},
     {"stop-after", "phase",
@@ -184,8 +194,9 @@ std::string fusion::getHelp() {
           (option.name.size() == 1 ? " <" : "=<") + option.value.str() + ">";
     stream << "  " << left_justify(head, 28) << option.help << "\n";
   }
-  stream << "\nexit codes: 0 ok, 2 usage, 3 bad input program, 5 environment,\n"
-            "            6 memory or disk, 9 internal error\n";
+  stream << "\nexit codes: 0 ok, 1 a group is wrong, 2 usage, 3 bad input "
+            "program,\n            5 environment, 6 memory or disk, 9 internal "
+            "error\n";
   return text;
 }
 
@@ -239,5 +250,8 @@ fusion::parseCommandLine(ArrayRef<std::string> arguments) {
       return usage("no output, command line, say -o model.fsn");
     line.output = "-";
   }
+  if (!line.compile.plan.empty() && !line.compile.fuseVertical)
+    return usage("--plan and --no-fuse=vertical, command line, leave out one "
+                 "of the two");
   return line;
 }

@@ -9,6 +9,7 @@
 #include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/ErrorKind.h"
+#include "fusion/Pipelines/Passes.h"
 #include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
 
@@ -72,6 +73,12 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
     if (!options.fuseProjections)
       noFuse.push_back("projections");
     fuse.noFuse = ArrayRef<std::string>(noFuse);
+    fuse.plan = options.plan;
+    fuse.planStrict = options.planStrict;
+    fuse.emitPlan = options.emitPlan;
+    fuse.planDigest = options.planDigest;
+    fuse.why = options.why;
+    fuse.keepOriginal = options.verifyFusion;
     buildFusePipeline(manager, fuse);
     break;
   }
@@ -185,7 +192,7 @@ llvm::Error fusion::checkRunBefore(const CompileOptions &options) {
 
 CompileStatus fusion::runPhases(ModuleOp module,
                                 const CompileOptions &options) {
-  bool internal = false, overLimit = false, reported = false;
+  bool internal = false, overLimit = false, reported = false, isWrong = false;
   ScopedDiagnosticHandler handler(
       module.getContext(), [&](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
@@ -200,6 +207,7 @@ CompileStatus fusion::runPhases(ModuleOp module,
               getErrorKind(diagnostic) == ErrorKind::Internal ||
               StringRef(diagnostic.str()).starts_with("A signal was caught");
           overLimit |= getErrorKind(diagnostic) == ErrorKind::Resources;
+          isWrong |= getErrorKind(diagnostic) == ErrorKind::Check;
         }
         return failure(); // let the tool's handler print it
       });
@@ -207,13 +215,28 @@ CompileStatus fusion::runPhases(ModuleOp module,
     PassManager manager(module.getContext());
     if (!options.reproducer.empty())
       manager.enableCrashReproducerGeneration(options.reproducer);
-    for (const auto &[before, pipeline] : options.runBefore)
-      if (before == phase && failed(parsePassPipeline(pipeline, manager)))
-        return CompileStatus::Internal; // checkRunBefore was not asked
+    auto addUserPasses = [&](Phase wanted) {
+      return llvm::all_of(options.runBefore, [&](const auto &entry) {
+        return entry.first != wanted ||
+               succeeded(parsePassPipeline(entry.second, manager));
+      });
+    };
+    // Passes on finished groups run with the fuse phase if those are checked.
+    bool areEarly = phase == Phase::Codegen && options.verifyFusion;
+    if (!areEarly && !addUserPasses(phase))
+      return CompileStatus::Internal; // checkRunBefore was not asked
     buildPhase(manager, phase, options);
+    if (phase == Phase::Fuse && options.verifyFusion) {
+      if (!addUserPasses(Phase::Codegen))
+        return CompileStatus::Internal;
+      VerifyFusionOptions verify;
+      verify.parameterFolder = options.parameterFolder;
+      manager.addPass(createVerifyFusion(verify));
+    }
     if (manager.size() != 0 && failed(manager.run(module)))
       // A pass that fails owes an error.
       return internal || !reported ? CompileStatus::Internal
+             : isWrong             ? CompileStatus::CheckFailed
              : overLimit           ? CompileStatus::NoResources
                                    : CompileStatus::BadProgram;
     if (options.afterPhase)

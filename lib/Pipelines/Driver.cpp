@@ -8,6 +8,7 @@
 #include "fusion/Analysis/CostModel.h"
 #include "fusion/Analysis/Explain.h"
 #include "fusion/Codegen/NativeCode.h"
+#include "fusion/Fuse/Passes.h"
 #include "fusion/IR/Parameters.h"
 #include "fusion/Pipelines/Registration.h"
 #include "fusion/Program/ModuleBuilder.h"
@@ -79,6 +80,12 @@ bool Driver::loadPlugins() {
 /// Resolves the processor, and reads the device's file and the cost model once:
 /// what is wrong with them is told before the model is read.
 bool Driver::findTarget() {
+  if (!options.plan.empty() && !llvm::sys::fs::is_regular_file(options.plan)) {
+    fail(rt::Code::Usage, "no file '" + options.plan +
+                              "', --plan, give the path of a plan that "
+                              "--emit-plan wrote");
+    return false;
+  }
   llvm::Expected<CpuTarget> resolved = resolveCpu(options.cpu);
   if (!resolved) {
     fail(rt::Code::Usage, llvm::toString(resolved.takeError()));
@@ -110,6 +117,15 @@ bool Driver::findTarget() {
 
 /// Runs the phases, with the decisions logged if they are to be explained.
 bool Driver::lower(ModuleOp module) {
+  // The answer to --fusion-why is what was asked for, not a message.
+  ScopedDiagnosticHandler answers(
+      module.getContext(), [&](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() != DiagnosticSeverity::Remark)
+          return failure();
+        result.explanation += diagnostic.str() + "\n";
+        return success();
+      });
+  options.planDigest = true;
   DecisionLog log;
   GraphStats before, after;
   if (line.explain) {
@@ -128,6 +144,11 @@ bool Driver::lower(ModuleOp module) {
     fail(rt::Code::Internal, "the compiler broke an invariant of its own, see "
                              "above, report it with " +
                                  options.reproducer);
+    return false;
+  case CompileStatus::CheckFailed:
+    if (!options.reproducer.empty())
+      llvm::sys::fs::remove(options.reproducer);
+    result.code = int(rt::Code::CheckFailed);
     return false;
   case CompileStatus::BadProgram:
     if (!options.reproducer.empty())
@@ -165,6 +186,8 @@ void Driver::emit(ModuleOp module) {
   build.provenance = {{"compiler", "fusion " FUSION_VERSION},
                       {"flags", line.recorded},
                       {"device", device}};
+  if (auto plan = module->getAttrOfType<StringAttr>(kPlanDigestAttr))
+    build.provenance.push_back({"plan", plan.str()});
   if (auto rewrites = module->getAttrOfType<ArrayAttr>("fusion.rewrites"))
     for (auto rewrite : rewrites.getAsRange<StringAttr>())
       build.provenance.push_back({"rewrite", rewrite.str()});

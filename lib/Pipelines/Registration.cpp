@@ -9,6 +9,7 @@
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
 #include "fusion/Pipelines/Compile.h"
+#include "fusion/Pipelines/Passes.h"
 #include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
 
@@ -42,5 +43,6 @@ void fusion::registerPasses() {
   registerCodegenPasses();
   registerCodegenPipelines();
   registerSchedulePasses();
+  registerPipelinesPasses();
   registerPipelines();
 }

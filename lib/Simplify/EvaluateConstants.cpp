@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "ConstantEvaluator.h"
 #include "RewriteRecord.h"
+#include "fusion/Analysis/Explain.h"
 #include "fusion/IR/Weights.h"
 #include "fusion/Simplify/Passes.h"
 
@@ -257,6 +258,7 @@ struct EvaluateConstants final
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    declareRewrite(module, kRule, "an op whose operands are all constants");
     ConstantReader reader(module, getParameterFolder(module, parameterFolder));
     BlockEvaluator evaluator(module, reader,
                              {growth, totalGrowth, exactRewritesOnly});

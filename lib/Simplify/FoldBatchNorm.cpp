@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "BatchNormAnalysis.h"
 #include "RewriteRecord.h"
+#include "fusion/Analysis/Explain.h"
 #include "fusion/IR/Weights.h"
 #include "fusion/Simplify/Passes.h"
 
@@ -92,6 +93,8 @@ struct FoldBatchNorm final : fusion::impl::FoldBatchNormBase<FoldBatchNorm> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    declareRewrite(module, kRule,
+                   "a batch_norm behind a convolution or product of constants");
     SmallVector<BatchNormOp> norms;
     int64_t convolutions = 0;
     module.walk([&](Operation *op) {

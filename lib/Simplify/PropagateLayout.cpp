@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #include "LayoutTransfer.h"
 #include "RewriteRecord.h"
+#include "fusion/Analysis/Explain.h"
 #include "fusion/Simplify/Passes.h"
 
 #define DEBUG_TYPE "fusion-propagate-layout"
@@ -398,6 +399,7 @@ struct PropagateLayout final
     if (layout == LayoutPolicy::Keep)
       return markAllAnalysesPreserved();
     ModuleOp module = getOperation();
+    declareRewrite(module, kRule, "a convolution or pool with channels first");
     int64_t reorderedSums = 0;
     for (auto function : module.getOps<FunctionOpInterface>()) {
       if (function.isExternal() || !function.getFunctionBody().hasOneBlock())

@@ -60,6 +60,11 @@ public:
   /// Counts `decision` with those of its rule and outcome; its example is kept
   /// if it is the first.
   void add(DecisionCount decision);
+  /// A rewrite that a pass looked for, and what it is.
+  void declare(llvm::StringRef rule, llvm::StringRef text);
+  /// Those declared that no remark says were applied, in the order of their
+  /// declaration.
+  llvm::SmallVector<DecisionCount> getUnmatched() const;
   /// In the order of each rule's first remark.
   llvm::SmallVector<DecisionCount> getCounts() const;
 
@@ -70,7 +75,16 @@ private:
   llvm::StringMap<size_t> index;
   /// Rule and outcome -> how many reasons have an entry.
   llvm::StringMap<size_t> reasons;
+  /// Rules and their texts, each rule once.
+  llvm::SmallVector<std::pair<std::string, std::string>> declared;
 };
+
+/// Says that a pass on `op` looks for the rewrite `rule`, described by `text`,
+/// so that `--explain` can tell if it matched nothing. A remark of kind
+/// analysis and category "declared"; the rewrite itself is remarked as `passed`
+/// under the same name. Free where nobody listens.
+void declareRewrite(mlir::Operation *op, llvm::StringRef rule,
+                    llvm::StringRef text);
 
 /// Makes the remarks of category "fusion" of all passes that run in `context`
 /// from now on go to `log`, which must outlive the passes. Replaces the
@@ -84,6 +98,8 @@ struct ExplainReport {
   llvm::SmallVector<DecisionCount> fused, refused;
   /// Everything else that passes reported.
   llvm::SmallVector<DecisionCount> rewritten, notRewritten;
+  /// Rewrites that were looked for and found nowhere.
+  llvm::SmallVector<DecisionCount> unmatched;
 };
 
 /// `before` is counted ahead of the fuse phase, `after` behind it.

@@ -41,6 +41,7 @@ enum class FusionRule : unsigned {
   // Order of the program.
   Barrier,
   Cycle,
+  PlanFile,
   // A value would be computed more than once, or read before it is whole.
   Recompute,
   TwoIndexMaps,

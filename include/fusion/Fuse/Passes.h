@@ -57,7 +57,30 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
       llvm::cl::desc("Folder that parameters' files are relative to (default: "
                      "the module's own)"),
       llvm::cl::init("")};
+  Option<std::string> plan{*this, "plan",
+                           llvm::cl::desc("Plan file to follow")};
+  Option<bool> planStrict{
+      *this, "plan-strict",
+      llvm::cl::desc("A line of the plan that can't be honoured is an error"),
+      llvm::cl::init(false)};
+  Option<std::string> emitPlan{*this, "emit-plan",
+                               llvm::cl::desc("Plan file to write")};
+  Option<bool> planDigest{
+      *this, "plan-digest",
+      llvm::cl::desc("Put the hash of the plan on the module"),
+      llvm::cl::init(false)};
+  Option<bool> keepOriginal{
+      *this, "keep-original",
+      llvm::cl::desc("Keep each function as it was, for fusion-verify-fusion"),
+      llvm::cl::init(false)};
+  Option<std::string> why{
+      *this, "why",
+      llvm::cl::desc("Say why two ops are in one group or not, as @a,@b")};
 };
+
+/// Attribute of a module: SHA-256 of the plan that its groups amount to,
+/// without the notes for people.
+inline constexpr llvm::StringLiteral kPlanDigestAttr = "fusion.plan";
 
 /// Graph after simplify -> graph of groups. Runs on the functions of a module.
 /// `probe`, if not null, tells what the target's compiler makes of a group; it

@@ -258,6 +258,60 @@ def SplitGroups : Pass<"fusion-split-groups", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
+def TrackDecisions : Pass<"fusion-track-decisions", "::mlir::ModuleOp"> {
+  let summary = "starts the record of what fusion decides, with a plan to follow";
+  let description = [{
+    The passes that decide on groups behind it write down what they decided, for
+    fusion-write-plan, fusion-explain-pair and fusion-verify-fusion; and they follow
+    the plan, if one is given (docs/plans.md).
+
+    Requires: nothing. Ensures: a record a function until the pass manager ends.
+    Leaves alone: everything.
+    Reports: what of the plan is about another device, function or graph, as
+    warnings, or as errors if strict; a file that is no plan is an error always.
+  }];
+  let options = [
+    Option<"plan", "plan", "std::string", "\"\"", "plan file to follow">,
+    Option<"strict", "strict", "bool", "false", "a line that can't be honoured is an error">,
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"launches", "launches", "bool", "true", "horizontal fusion will run">,
+    Option<"keepOriginal", "keep-original", "bool", "false", "keep a copy of each function, for fusion-verify-fusion">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
+def WritePlan : Pass<"fusion-write-plan", "::mlir::ModuleOp"> {
+  let summary = "writes the groups that were decided to a plan file";
+  let description = [{
+    Requires: fusion-track-decisions before the passes that decide.
+    Ensures: the file, replaced as a whole; the module carries the SHA-256
+    of the plan without its notes as `fusion.plan`, if `digest`. Leaves alone: everything else. Reports: nothing.
+  }];
+  let options = [
+    Option<"file", "file", "std::string", "\"\"", "file to write, - for the standard output, empty for none">,
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">,
+    Option<"digest", "digest", "bool", "false", "put the hash of the plan on the module">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
+def ExplainPair : Pass<"fusion-explain-pair", "::mlir::ModuleOp"> {
+  let summary = "says why two ops are in one group or not";
+  let description = [{
+    Names of ops are as of docs/plans.md: `@name` of a location, `#3`, `:12` for a
+    line of the model.
+
+    Requires: fusion-track-decisions before the passes that decide.
+    Ensures: one diagnostic remark, the answer. Leaves alone: everything.
+    Reports: an error, with the nearest names, for a name that fits no op or several.
+  }];
+  let options = [
+    Option<"pair", "pair", "std::string", "\"\"", "the two ops, as @a,@b">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
 def RecordFusionCertificate : Pass<"fusion-record-fusion-certificate", "::mlir::func::FuncOp"> {
   let summary = "remembers what the graph computes, for fusion-verify-fusion-certificate";
   let description = [{

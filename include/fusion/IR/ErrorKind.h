@@ -15,6 +15,7 @@ enum class ErrorKind {
   Program,   ///< the input program is wrong, or not supported
   Resources, ///< a limit on memory or disk is exceeded
   Internal,  ///< an invariant of the compiler itself broke
+  Check,     ///< values that must be equal are not
 };
 
 /// Emits an error of `kind` at `op`. The text of an internal one starts with

@@ -41,6 +41,12 @@ struct CompileOptions {
   bool fuseHorizontal = true;
   bool fuseProjections = true;
   uint64_t memoryLimit = 0; ///< bytes, 0: none
+  std::string plan;         ///< plan file to follow, if not empty
+  bool planStrict = false;  ///< what the plan asks for and can't have: an error
+  std::string emitPlan;     ///< plan file to write, if not empty
+  bool planDigest = false;  ///< put the hash of the plan on the module
+  std::string why;          ///< pair of ops to explain, `@a,@b`, if not empty
+  bool verifyFusion = false; ///< evaluate each group before and after
   Phase stopAfter = Phase::Program;
   /// Pass pipelines on a module, as text, each run before a phase; in order.
   std::vector<std::pair<Phase, std::string>> runBefore;
@@ -62,7 +68,7 @@ void buildPhase(mlir::OpPassManager &manager, Phase phase,
 void registerPipelines();
 
 /// How a compilation ended.
-enum class CompileStatus { Ok, BadProgram, NoResources, Internal };
+enum class CompileStatus { Ok, CheckFailed, BadProgram, NoResources, Internal };
 
 /// Runs the phases up to `stopAfter` in place. Errors go to the context's
 /// diagnostics; their kinds (ErrorKind.h) decide. `NoResources` too if the IR

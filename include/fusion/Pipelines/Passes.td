@@ -1,0 +1,28 @@
+//===- Passes.td - Passes over more than one phase ------------------------===//
+#ifndef FUSION_PIPELINES_PASSES_TD
+#define FUSION_PIPELINES_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def VerifyFusion : Pass<"fusion-verify-fusion", "::mlir::ModuleOp"> {
+  let summary = "evaluates every group before and after fusion, and compares";
+  let description = [{
+    Runs each function as it was before the fuse decision and as it is now in the
+    reference evaluator, on generated inputs: small integers where all ops are exact
+    on them, normally distributed numbers else; batches 1, 2 and the largest. Each
+    output of each group must have the same bits.
+
+    Requires: fusion-track-decisions{keep-original=true} before the passes that
+    decide. Ensures: an error at the first group that computes another value, with
+    the op, the index of the element and the largest difference.
+    Leaves alone: everything. Reports: `verify-fusion`, for each function that is right.
+  }];
+  let options = [
+    Option<"parameterFolder", "parameter-folder", "std::string", "\"\"", "folder of the parameters' files; the model's own if empty">,
+    Option<"seed", "seed", "uint64_t", "1", "seed of the inputs">,
+    Option<"memoryLimit", "memory-limit", "uint64_t", "8589934592", "bytes that the evaluator may take">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
+#endif // FUSION_PIPELINES_PASSES_TD

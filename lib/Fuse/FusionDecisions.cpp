@@ -1,0 +1,126 @@
+//===- FusionDecisions.cpp - What the fuse phase decided ------------------===//
+//
+// Bookkeeping: from ops of the IR to entries of the record, and from the record
+// to a plan.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Fuse/FusionDecisions.h"
+#include "PlanFile.h"
+
+using namespace mlir;
+using namespace fusion;
+
+void FusionDecisions::report(MLIRContext *context, unsigned line,
+                             const Twine &message) {
+  Location at = FileLineColLoc::get(context, planFile->path, line, 1);
+  if (isStrict) {
+    hasFailed = true;
+    mlir::emitError(at) << message;
+  } else {
+    mlir::emitWarning(at) << message;
+  }
+}
+
+std::optional<unsigned> FusionDecisions::findGroup(Operation *op) const {
+  auto it = bound.find(op);
+  if (it == bound.end())
+    return std::nullopt;
+  return it->second;
+}
+
+void FusionDecisions::dropGroup(Operation *op) {
+  auto it = bound.find(op);
+  if (it == bound.end())
+    return;
+  groups[it->second].members.clear();
+  bound.erase(it);
+}
+
+SmallVector<unsigned> FusionDecisions::getBodyOrder(unsigned group) const {
+  SmallVector<unsigned> order(groups[group].members);
+  // A contraction or pool opens its group.
+  auto anchor = llvm::find_if(order, [&](unsigned op) {
+    return ops[op].family == OpFamily::Contraction ||
+           ops[op].family == OpFamily::Window;
+  });
+  if (anchor != order.end())
+    std::rotate(order.begin(), anchor, std::next(anchor));
+  return order;
+}
+
+void FusionDecisions::recordLayout(Block &block) {
+  layout.clear();
+  for (Operation &op : block.without_terminator()) {
+    Entry entry;
+    if (std::optional<unsigned> group = findGroup(&op)) {
+      entry.groups.push_back(*group);
+    } else if (auto outside = boundOutside.find(&op);
+               outside != boundOutside.end()) {
+      entry.outside = outside->second;
+    } else if (auto launch = dyn_cast<GroupOp>(op);
+               launch && launch.getKind() == GroupKind::Horizontal) {
+      entry.isLaunch = true;
+      for (auto member : launch.getBodyBlock()->getOps<GroupOp>())
+        if (std::optional<unsigned> group = findGroup(member))
+          entry.groups.push_back(*group);
+    } else {
+      continue;
+    }
+    layout.push_back(std::move(entry));
+  }
+}
+
+static PlanLine makeLine(const DecidedGroup &group, const OpTable &ops) {
+  PlanLine line;
+  line.kind = stringifyGroupKind(group.kind).str();
+  if (group.rule) {
+    const FusionRuleInfo &info = getFusionRuleInfo(*group.rule);
+    line.rule = info.id.str();
+    line.reason =
+        (group.members.size() == 1 ? "alone: " : "") + info.text.str();
+  }
+  line.savedBytes = group.savedBytes;
+  line.predictedUs = group.predictedUs;
+  for (unsigned op : group.members) {
+    std::string name = ops.getLocationName(op);
+    line.members.push_back(
+        {0, ops.getId(op) + (name.empty() ? "" : " " + name)});
+  }
+  return line;
+}
+
+FunctionPlan FusionDecisions::makePlan(StringRef function) const {
+  FunctionPlan result;
+  result.function = function.str();
+  result.graph = ops.getGraphHash().str();
+  // A launch is found again by its first group.
+  llvm::DenseMap<unsigned, const DecidedLaunch *> launchOf;
+  for (const DecidedLaunch &launch : launches)
+    for (unsigned group : launch.groups)
+      launchOf[group] = &launch;
+  for (const Entry &entry : layout) {
+    PlanLine line;
+    if (entry.outside) {
+      std::string name = ops.getLocationName(*entry.outside);
+      line.kind = "outside";
+      line.members.push_back(
+          {0, ops.getId(*entry.outside) + (name.empty() ? "" : " " + name)});
+    } else if (!entry.isLaunch) {
+      line = makeLine(groups[entry.groups.front()], ops);
+    } else {
+      line.kind = stringifyGroupKind(GroupKind::Horizontal).str();
+      if (entry.groups.empty())
+        continue;
+      auto launch = launchOf.find(entry.groups.front());
+      if (launch != launchOf.end()) {
+        const FusionRuleInfo &info = getFusionRuleInfo(launch->second->rule);
+        line.rule = info.id.str();
+        line.reason = info.text.str();
+      }
+      for (unsigned group : entry.groups)
+        line.groups.push_back(makeLine(groups[group], ops));
+    }
+    result.groups.push_back(std::move(line));
+  }
+  return result;
+}
