@@ -55,8 +55,6 @@ static constexpr FusionRuleInfo kRules[] = {
      "an op with side effects stands between the two"},
     {FusionRule::Cycle, "cycle", false,
      "another path between the two leads through ops outside the group"},
-    {FusionRule::PlanFile, "plan-file", false,
-     "the plan file has the two in different groups"},
     {FusionRule::Recompute, "recompute", false,
      "the producer's elements would be computed more than once"},
     {FusionRule::TwoIndexMaps, "two-index-maps", false,
@@ -113,6 +111,8 @@ static constexpr FusionRuleInfo kRules[] = {
      "tensors of the launch would exceed the limit"},
     {FusionRule::ReadyTime, "ready-time", false,
      "a communication would start, or be waited for, at another time"},
+    {FusionRule::PlanFile, "plan-file", false,
+     "the plan file has the two in different groups"},
 };
 
 llvm::ArrayRef<FusionRuleInfo> fusion::getFusionRules() { return kRules; }

@@ -41,7 +41,6 @@ enum class FusionRule : unsigned {
   // Order of the program.
   Barrier,
   Cycle,
-  PlanFile,
   // A value would be computed more than once, or read before it is whole.
   Recompute,
   TwoIndexMaps,
@@ -73,6 +72,8 @@ enum class FusionRule : unsigned {
   MaxMembers,
   MaxOperands,
   ReadyTime,
+  // A plan file decided.
+  PlanFile,
 };
 
 /// One row of the table.
