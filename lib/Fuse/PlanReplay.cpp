@@ -73,10 +73,11 @@ private:
   bool isRepeated(unsigned node) const { return linesOf[node].size() > 1; }
   void assignNodes();
   bool dropBadRepeats(bool all);
-  void checkLines();
+  bool checkLines();
   std::string checkLine(unsigned index);
   bool escapes(unsigned node, unsigned line) const;
-  void dropCycles();
+  bool dropCycles();
+  bool isOpen(unsigned op) const;
   void reportUnclaimed();
   ReplayedPlan order();
   void drop(Line &line, const Twine &why, unsigned at = 0);
@@ -221,7 +222,8 @@ bool PlanReplay::dropBadRepeats(bool all) {
     for (unsigned reader : graph[node].consumers) {
       // A clone or view comes along with its reader, everywhere or nowhere.
       bool comesAlong = graph[node].isClone && isRepeated(reader) &&
-                        graph[node].family != OpFamily::View && !own.empty();
+                        graph[node].family != OpFamily::View && !own.empty() &&
+                        llvm::is_contained(linesOf[reader], own.front());
       if (comesAlong && own.size() != linesOf[reader].size()) {
         isBad = true;
         own = linesOf[reader];
@@ -236,11 +238,12 @@ bool PlanReplay::dropBadRepeats(bool all) {
       continue;
     for (unsigned line : ArrayRef(own).drop_front())
       if (!lines[line].isDropped) {
-        drop(lines[line], ops.describe(opOf[node]) +
-                              " is a member of the group in line " +
-                              Twine(lines[own.front()].source->line) +
-                              " already, and groups that don't compute it "
-                              "again read it");
+        drop(lines[line],
+             ops.describe(opOf[node]) + " is a member of the group in line " +
+                 Twine(lines[own.front()].source->line) + " already, and " +
+                 (isBad ? "groups that don't compute it again read it"
+                        : "only a plan with a group for every op may compute "
+                          "one again"));
         changed = true;
       }
   }
@@ -262,6 +265,7 @@ bool PlanReplay::escapes(unsigned node, unsigned line) const {
 /// Why the nodes of a line make no group; empty if they do.
 std::string PlanReplay::checkLine(unsigned index) {
   Line &line = lines[index];
+  line.verdict = GroupVerdict();
   llvm::DenseSet<unsigned> present;
   for (unsigned node : line.nodes)
     present.insert(opOf[node]);
@@ -323,14 +327,19 @@ void PlanReplay::release(unsigned index) {
   lines[index].nodes.clear();
 }
 
-void PlanReplay::checkLines() {
+/// Drops the lines that make no group; whether there were any.
+bool PlanReplay::checkLines() {
+  bool changed = false;
   for (unsigned i = 0; i < lines.size(); ++i) {
     if (lines[i].isDropped)
       continue;
     std::string fault = checkLine(i);
-    if (!fault.empty())
-      drop(lines[i], fault);
+    if (fault.empty())
+      continue;
+    drop(lines[i], fault);
+    changed = true;
   }
+  return changed;
 }
 
 PlanReplay::Quotient
@@ -363,7 +372,8 @@ PlanReplay::makeQuotient(llvm::function_ref<bool(const Line &)> isWhole) const {
 
 /// Peels off groups that wait for nothing, then those that nothing waits for;
 /// what is left lies on cycles or between them.
-void PlanReplay::dropCycles() {
+bool PlanReplay::dropCycles() {
+  bool any = false;
   for (unsigned round = 0;; ++round) {
     Quotient quotient =
         makeQuotient([](const Line &line) { return line.ops.size() > 1; });
@@ -401,8 +411,17 @@ void PlanReplay::dropCycles() {
         break;
     }
     if (!changed)
-      return;
+      return any;
+    any = true;
   }
+}
+
+/// Whether the planner has to find a group for some copy of the op.
+bool PlanReplay::isOpen(unsigned op) const {
+  return llvm::any_of(nodesOf[op], [&](unsigned node) {
+    return linesOf[node].empty() && graph[node].family != OpFamily::View &&
+           graph[node].family != OpFamily::Outside;
+  });
 }
 
 /// Says which ops the plan is silent about.
@@ -415,11 +434,7 @@ void PlanReplay::reportUnclaimed() {
   std::string text;
   unsigned count = 0;
   for (unsigned op = 0; op < ops.size(); ++op) {
-    bool isOpen = llvm::any_of(nodesOf[op], [&](unsigned node) {
-      return linesOf[node].empty() && graph[node].family != OpFamily::View &&
-             graph[node].family != OpFamily::Outside;
-    });
-    if (!isOpen || spokenOf.contains(op))
+    if (!isOpen(op) || spokenOf.contains(op))
       continue;
     if (count++ < kMaxListed)
       text += (text.empty() ? "" : ", ") + ops.describe(op);
@@ -512,11 +527,26 @@ ReplayedPlan PlanReplay::run() {
                          ops.getGraphHash() +
                          ": groups whose ops are still there are kept");
   collectLines();
-  assignNodes();
-  for (unsigned round = 0; dropBadRepeats(round >= kMaxRepeatRounds); ++round)
+  // Where a line is dropped that repeated an op, another has to write it, and
+  // is checked again.
+  for (unsigned round = 0;; ++round) {
     assignNodes();
-  checkLines();
-  dropCycles();
+    bool changed = dropBadRepeats(round >= kMaxRepeatRounds);
+    if (!changed) {
+      bool anyRepeats =
+          llvm::any_of(linesOf, [](const auto &own) { return own.size() > 1; });
+      changed = checkLines();
+      changed |= dropCycles();
+      changed &= anyRepeats;
+      // The planner, deciding about the rest, does not see values that are
+      // computed twice.
+      if (anyRepeats && !changed &&
+          llvm::any_of(opOf, [&](unsigned op) { return isOpen(op); }))
+        changed = dropBadRepeats(/*all=*/true);
+    }
+    if (!changed)
+      break;
+  }
   reportUnclaimed();
   return order();
 }

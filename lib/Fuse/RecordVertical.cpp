@@ -60,7 +60,8 @@ void VerticalRecorder::recordReaders() {
 LogicalResult VerticalRecorder::readPlan(FunctionOpInterface function,
                                          const CostModel &model,
                                          bool separate) {
-  if (!decisions || !decisions->plan)
+  // Ops that nothing reads are no nodes.
+  if (!decisions || !decisions->plan || graph.size() == 0)
     return success();
   if (separate)
     return function.emitError("a plan and no vertical fusion at once: leave "
