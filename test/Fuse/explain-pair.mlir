@@ -1,7 +1,10 @@
 // RUN: fusion-opt %s --fusion-why=@product,@relu -o /dev/null 2>&1 | FileCheck %s --check-prefix=TOGETHER
 // RUN: fusion-opt %s --fusion-why=@relu,@softmax -o /dev/null 2>&1 | FileCheck %s --check-prefix=APART
 // RUN: fusion-opt %s --fusion-why=#4,#1 -o /dev/null 2>&1 | FileCheck %s --check-prefix=CHAIN
-// RUN: fusion-opt %s --fusion-fuse="why={#1,@one, alone}" -o /dev/null 2>&1 | FileCheck %s --check-prefix=INDEPENDENT
+// RUN: fusion-opt %s --fusion-fuse="no-fuse=horizontal why={#1,@one, alone}" -o /dev/null 2>&1 | FileCheck %s --check-prefixes=INDEPENDENT,NOT-RUN
+// RUN: fusion-opt %s "--fusion-why=#1,@one, alone" -o /dev/null 2>&1 | FileCheck %s --check-prefixes=INDEPENDENT,OTHER-OPS
+// RUN: fusion-opt %s --fusion-why=@left,@right -o /dev/null 2>&1 | FileCheck %s --check-prefix=LAUNCH
+// RUN: fusion-opt %s --fusion-why=@left,@wide -o /dev/null 2>&1 | FileCheck %s --check-prefix=DTYPE
 // RUN: fusion-opt %s --fusion-why=#0,@relu -o /dev/null 2>&1 | FileCheck %s --check-prefix=SOURCE
 // RUN: fusion-opt %s --fusion-why=@view,@relu -o /dev/null 2>&1 | FileCheck %s --check-prefix=VIEW
 // RUN: fusion-opt %s --fusion-why=@relu,#2 -o /dev/null 2>&1 | FileCheck %s --check-prefix=SAME
@@ -24,7 +27,14 @@
 // INDEPENDENT: remark: {{.*}}matmul#1 "product" and neg#5 "one, alone": apart: neither reads the other, directly or through others
 // INDEPENDENT-NEXT: matmul#1 "product" ... relu#2 "relu": a library group of 2 ops
 // INDEPENDENT-NEXT: neg#5 "one, alone": a loop group of 1 op
-// INDEPENDENT-NEXT: horizontal fusion, which joins independent groups, did not run
+// NOT-RUN: horizontal fusion, which joins independent groups, did not run
+// OTHER-OPS: horizontal fusion joins groups of the same ops only
+
+// Two groups of one launch, and what keeps a third apart.
+// LAUNCH: remark: {{.*}}abs#0 "left" and abs#1 "right": side by side, in one launch of 2 groups
+// LAUNCH-NEXT: fuse-horizontal:
+// DTYPE: remark: {{.*}}abs#0 "left" and abs#2 "wide": apart: neither reads the other
+// DTYPE: horizontal-dtype: the groups have the same ops on other element types
 
 // SOURCE: remark: {{.*}}constant#0 {{.*}} does no work: it goes where it is read
 // VIEW: remark: {{.*}}reshape#6 "view" is a view: it is free, and in a group where both its ends are
@@ -45,4 +55,11 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> (tensor<32xf32>, te
   %5 = fusion.reshape %3 : tensor<4x8xf32> to tensor<32xf32> loc("view")
   %dead = fusion.abs %x : tensor<4x8xf32> loc("dead")
   return %5, %4, %c : tensor<32xf32>, tensor<4x8xf32>, tensor<8xf32>
+}
+
+func.func @independent(%x: tensor<4xf32>, %y: tensor<9xf32>, %z: tensor<4xf64>) -> (tensor<4xf32>, tensor<9xf32>, tensor<4xf64>) {
+  %0 = fusion.abs %x : tensor<4xf32> loc("left")
+  %1 = fusion.abs %y : tensor<9xf32> loc("right")
+  %2 = fusion.abs %z : tensor<4xf64> loc("wide")
+  return %0, %1, %2 : tensor<4xf32>, tensor<9xf32>, tensor<4xf64>
 }

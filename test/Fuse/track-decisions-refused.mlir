@@ -16,7 +16,7 @@
 // CHECK: full.json:3:1: warning: the group can't be had: the graph has no op add#0:00000000; op #0 is constant#0:{{[0-9a-f]+}}; the planner decides
 // CHECK: full.json:4:1: warning: the group can't be had: no op of the graph is called '@the summ'; the nearest names are '@the sum'
 // CHECK: full.json:5:1: warning: the group can't be had: '@twins' names 2 ops, exp#3 "twins", neg#4 "twins"; name one by its number, as in '#3'
-// CHECK: full.json:8:1: warning: the group can't be had: mul#5 "the product" is a member of the group in line 6 already
+// CHECK: full.json:8:1: warning: the group can't be had: pow#5 "the product" is a member of the group in line 6 already
 // CHECK: full.json:8:1: warning: the group can't be had: add#2 "the sum" is listed twice
 // CHECK: full.json:9:1: warning: the group can't be had: constant#0 (line 2) does no work: it goes where it is read, leave it out
 // CHECK: full.json:10:1: warning: the group can't be had: reshape#7 (line 9) is a view, and free: leave it out
@@ -34,17 +34,17 @@
 // RUN: fusion-opt %t/graph.mlir --fusion-fuse="plan=%t/early.full.json" 2> %t/early | FileCheck %s --check-prefix=EARLY-IR
 // RUN: FileCheck %s --check-prefix=EARLY < %t/early
 // EARLY-NOT: warning
-// EARLY: early.full.json:3:1: warning: the group of mul#5 "the product" can't come so early: it reads what groups of later lines compute, and runs after them
+// EARLY: early.full.json:3:1: warning: the group of pow#5 "the product" can't come so early: it reads what groups of later lines compute, and runs after them
 // EARLY-NOT: warning
 // EARLY-IR: fusion.exp
 // EARLY-IR: fusion.neg
-// EARLY-IR: fusion.mul
+// EARLY-IR: fusion.pow
 // EARLY-IR: fusion.tan
 
 // What could be had is there: the planner would not leave the product alone.
 // IR: fusion.group loop
 // IR: fusion.group loop
-// IR-NEXT: fusion.mul
+// IR-NEXT: fusion.pow
 // IR-NEXT: fusion.yield
 
 // STRICT: full.json:3:1: error: the group can't be had: the graph has no op
@@ -62,7 +62,7 @@ func.func @main(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, t
   %1 = fusion.add %x, %0 : tensor<4x4xf32> loc("the sum")
   %2 = fusion.exp %1 : tensor<4x4xf32> loc("twins")
   %3 = fusion.neg %1 : tensor<4x4xf32> loc("twins")
-  %4 = fusion.mul %2, %3 : tensor<4x4xf32> loc("the product")
+  %4 = fusion.pow %2, %3 : tensor<4x4xf32> loc("the product")
   %5 = fusion.sin %4 : tensor<4x4xf32>
   %6 = fusion.reshape %5 : tensor<4x4xf32> to tensor<16xf32>
   %dead = fusion.abs %x : tensor<4x4xf32>
