@@ -1,7 +1,7 @@
 // RUN: fusion-opt %s --fusion-why=@product,@relu -o /dev/null 2>&1 | FileCheck %s --check-prefix=TOGETHER
 // RUN: fusion-opt %s --fusion-why=@relu,@softmax -o /dev/null 2>&1 | FileCheck %s --check-prefix=APART
 // RUN: fusion-opt %s --fusion-why=#4,#1 -o /dev/null 2>&1 | FileCheck %s --check-prefix=CHAIN
-// RUN: fusion-opt %s --fusion-fuse="no-fuse=horizontal why={#1,@one, alone}" -o /dev/null 2>&1 | FileCheck %s --check-prefixes=INDEPENDENT,NOT-RUN
+// RUN: fusion-opt %s --fusion-fuse="no-fuse=horizontal why={#1,@one, alone}" -o /dev/null 2>&1 | FileCheck %s --check-prefixes=INDEPENDENT,UNFUSED
 // RUN: fusion-opt %s "--fusion-why=#1,@one, alone" -o /dev/null 2>&1 | FileCheck %s --check-prefixes=INDEPENDENT,OTHER-OPS
 // RUN: fusion-opt %s --fusion-why=@left,@right -o /dev/null 2>&1 | FileCheck %s --check-prefix=LAUNCH
 // RUN: fusion-opt %s --fusion-why=@left,@wide -o /dev/null 2>&1 | FileCheck %s --check-prefix=DTYPE
@@ -27,7 +27,7 @@
 // INDEPENDENT: remark: {{.*}}matmul#1 "product" and neg#5 "one, alone": apart: neither reads the other, directly or through others
 // INDEPENDENT-NEXT: matmul#1 "product" ... relu#2 "relu": a library group of 2 ops
 // INDEPENDENT-NEXT: neg#5 "one, alone": a loop group of 1 op
-// NOT-RUN: horizontal fusion, which joins independent groups, did not run
+// UNFUSED: horizontal fusion, which joins independent groups, did not run
 // OTHER-OPS: horizontal fusion joins groups of the same ops only
 
 // Two groups of one launch, and what keeps a third apart.

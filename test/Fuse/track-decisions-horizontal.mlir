@@ -25,7 +25,6 @@
 // PAIR-COUNT-2: fusion.group loop
 // PAIR: fusion.yield %{{[0-9]+}}, %{{[0-9]+}}
 // PAIR: fusion.group loop
-// PAIR-NOT: fusion.group
 
 // BAD: bad.full.json:4:{{.*}} warning: the launch of this group can't be had: its groups have different ops or attributes
 // DEPENDENT: dependent.full.json:5:{{.*}} warning: the launch of this group can't be had: one group needs what the other computes, directly or through others (horizontal-dependency)
