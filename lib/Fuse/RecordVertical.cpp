@@ -37,7 +37,9 @@ VerticalRecorder::VerticalRecorder(FusionDecisions *decisions, Block &block,
     if (getOpFamily(&op) == OpFamily::Outside)
       decisions->bindOutside(&op, *decisions->ops.find(&op));
   decisions->recordLayout(block);
-  if (decisions->plan && !decisions->plan->groups.empty())
+  if (decisions->plan &&
+      llvm::any_of(decisions->plan->groups,
+                   [](const PlanLine &line) { return line.kind != "outside"; }))
     decisions->report(block.getParentOp()->getContext(), decisions->plan->line,
                       "the function has no op left that is in no group: the "
                       "plan is not used");

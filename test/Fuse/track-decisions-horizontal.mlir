@@ -31,11 +31,11 @@
 // OFF: warning: launches of several groups can't be had without horizontal fusion: each group is a launch of its own
 
 //--- graph.mlir
-func.func @main(%x: tensor<4xf32>, %y: tensor<9xf32>, %z: tensor<5xf32>, %w: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<9xf32>, tensor<5xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+func.func @main(%x: tensor<4xf32>, %y: tensor<9xf32>, %z: tensor<5xf32>, %v: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<9xf32>, tensor<5xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
   %0 = fusion.abs %x : tensor<4xf32>
   %1 = fusion.abs %y : tensor<9xf32>
   %2 = fusion.abs %z : tensor<5xf32>
-  %3 = fusion.matmul %w, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  %3 = fusion.matmul %v, %w : tensor<4x4xf32>, tensor<4x4xf32>
   %4 = fusion.matmul %3, %w : tensor<4x4xf32>, tensor<4x4xf32>
   return %0, %1, %2, %3, %4 : tensor<4xf32>, tensor<9xf32>, tensor<5xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
