@@ -334,6 +334,19 @@ VerticalPlan fusion::planVertical(const FuseGraph &graph,
     recomputeCheap(graph, legality, model, plan);
     return plan;
   }
+  // A pair whose producer the plan computes again where it is read is together.
+  SmallVector<unsigned> groupOf(graph.size());
+  for (auto [i, group] : llvm::enumerate(plan.groups))
+    for (unsigned member : group.members)
+      groupOf[member] = i;
+  for (FusePair &pair : plan.pairs) {
+    const PlannedGroup &group = plan.groups[groupOf[pair.consumer]];
+    if (group.request &&
+        llvm::is_contained(requested->partition[*group.request].repeated,
+                           pair.producer))
+      pair.verdict =
+          GroupVerdict::accept(FusionRule::RecomputeCheap, group.kind);
+  }
   for (PlannedGroup &group : plan.groups)
     if (group.request) {
       llvm::append_range(group.members,
