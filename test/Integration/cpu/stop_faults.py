@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent / "Inputs/faults"))
 from support import *  # noqa: E402,F401,F403
 
-OPS = 6000  # a compilation of seconds: a signal always comes during it
+OPS = 12000  # a compilation of a second or more, for signals to come during it
 
 
 def longModel():
@@ -29,8 +29,11 @@ def longModel():
 
 
 def expectStop(stage, what, done, number):
+    """`done` is None if the process had ended before the signal came, on a machine
+    that has just become faster: nothing to see. At least one stop of each signal
+    is asked for in the end."""
     if done is None:
-        stage.check(what, "still running when the signal came", False)
+        stage.restore()
         return
     errors = done.stderr.decode(errors="replace")
     if done.returncode == -number and not errors:
@@ -47,20 +50,25 @@ def compilerStops(checks, root):
     (stage.folder / "out.fsn").write_bytes(b"old")
     stage.remember()
     command = compiler("long.mlir", "-o", "out.fsn")
+    start = time.monotonic()
+    done = stage.run(compiler("long.mlir", "-o", "whole.fsn"))
+    whole = time.monotonic() - start
+    checks.check("compile: the long model compiles", done.returncode == 0, done.stderr.decode()[:300])
+    (stage.folder / "whole.fsn").unlink(missing_ok=True)
     for number in STOPS:
         stage.stopped = 0
-        for delay in (0.2, 0.6, 1.2):
-            expectStop(stage, f"signal {int(number)} after {delay} s",
-                       stage.interrupt(command, number, delay), number)
+        for part in (0.1, 0.35, 0.6):
+            expectStop(stage, f"signal {int(number)} after {part} of the time",
+                       stage.interrupt(command, number, part * whole), number)
         checks.check(f"compile: signal {int(number)} stops it in order", stage.stopped > 0)
     # A crash of the compiler's own is its fault, not the program's.
-    done = stage.interrupt(command, signal.SIGSEGV, 0.5)
+    done = stage.interrupt(command, signal.SIGSEGV, 0.3 * whole)
     checks.check("compile: a crash is an internal error", done is not None and done.returncode == 9
                  and b"error: " in done.stderr, str(done))
     (stage.folder / "out.fsn.reproducer.mlir").unlink(missing_ok=True)
     stage.expectUnchanged("a crash")
     # What a shell's nohup does.
-    done = stage.interrupt(["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command], signal.SIGHUP, 0.5, seconds=60)
+    done = stage.interrupt(["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command], signal.SIGHUP, 0.3 * whole, seconds=60)
     checks.check("compile: an ignored SIGHUP stays ignored", done is not None and done.returncode == 0,
                  str(done and done.returncode))
     checks.check("compile: and the output is there", (stage.folder / "out.fsn").stat().st_size > 1000)

@@ -120,6 +120,14 @@ class Stage:
         left = sorted(path.name for path in self.temporary.iterdir())
         self.check(what, "nothing in TMPDIR", not left, str(left))
 
+    def restore(self):
+        """Puts the folder back to what was remembered."""
+        for name in self.content().keys() - self.before.keys():
+            (self.folder / name).unlink()
+        for name, content in self.before.items():
+            if content is not None:
+                (self.folder / name).write_bytes(content)
+
     def check(self, what, rule, condition, detail=""):
         """Only failures are told one by one: there are thousands of checks."""
         if condition:
