@@ -352,7 +352,26 @@ Error DeviceReader::read(const json::Value &value, DeviceModel &device) {
   return readLinks(*root, device);
 }
 
+/// Whether brackets nest deeper than any device file needs: the parser
+/// recurses.
+static bool isTooDeep(StringRef text) {
+  int depth = 0;
+  for (char c : text) {
+    if (c == '[' || c == '{')
+      ++depth;
+    else if (c == ']' || c == '}')
+      --depth;
+    if (depth > 64)
+      return true;
+  }
+  return false;
+}
+
 Expected<DeviceModel> DeviceModel::parse(StringRef text, StringRef path) {
+  if (isTooDeep(text))
+    return createStringError(std::make_error_code(std::errc::invalid_argument),
+                             path + ":1: arrays and objects nested more than "
+                                    "64 deep, device file, correct it");
   Expected<json::Value> root = json::parse(text);
   if (!root) {
     // "[line:column, byte=n]: what"

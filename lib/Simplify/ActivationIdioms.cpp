@@ -130,12 +130,13 @@ std::optional<Polynomial> PolynomialReader::read(Value value) {
 }
 
 /// Whether a coefficient is `wanted`, but for the rounding of the constants
-/// that it comes from to `element`.
+/// that it comes from to `element`: two, each by half a unit at most. A
+/// constant that is one step of bf16 away is another number.
 static bool isNear(double value, double wanted, Type element) {
   double unit = element.isF64()   ? std::ldexp(1.0, -53)
                 : element.isF32() ? std::ldexp(1.0, -24)
                                   : std::ldexp(1.0, element.isF16() ? -11 : -8);
-  return std::abs(value - wanted) <= 8 * unit * wanted;
+  return std::abs(value - wanted) <= 1.5 * unit * wanted;
 }
 
 /// x/2 + x*e/2 and nothing else.

@@ -316,6 +316,35 @@ TEST(LibraryTest, GroupedCallEqualsSeparateCalls) {
         expectGroupedEqualsSeparate(count, sizes, threads);
 }
 
+/// One constant read plain by a product and transposed by the next, as tied
+/// embeddings are: [1 2] * [[1 2] [4 -5]] = [9 -8], and [9 -8] times the
+/// transposed is [-7 76].
+TEST(LibraryTest, WeightsReadInTwoWaysArePackedTwice) {
+  ModuleBuilder builder;
+  ByteRange x = builder.input("x", {1, 2}), y = builder.output("y", {1, 2});
+  ByteRange t = builder.scratch(8), w = builder.constant({1, 2, 4, -5});
+  LibraryCall call;
+  call.op = LibraryOp::MatMul;
+  call.inputShape = call.outputShape = affine({1, 2});
+  call.weightShape = affine({2, 2});
+  builder.call(call, {x, w}, t);
+  call.transposeRhs = true;
+  builder.call(call, {t, w}, y);
+  auto bytes = writeModule(builder.build());
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  std::string path = temporaryPath("tied.fsn");
+  ASSERT_TRUE(writeFileAtomically(path, bytes->data(), bytes->size()).ok());
+  auto loaded = loadModuleFile(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  auto session = Session::create(*loaded, {});
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  float in[] = {1, 2}, out[2] = {};
+  const void *inputs[] = {in};
+  void *outputs[] = {out};
+  ASSERT_TRUE((*session)->run(1, inputs, outputs).ok());
+  EXPECT_EQ(std::vector<float>(out, out + 2), (std::vector<float>{-7, 76}));
+}
+
 TEST(LibraryTest, AddendInPlaceIsTheOutput) {
   ModuleBuilder builder;
   ByteRange x = builder.input("x", {2, 2}), a = builder.input("a", {2, 2});

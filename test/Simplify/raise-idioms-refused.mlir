@@ -224,6 +224,25 @@ func.func @erf_scale(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// Nor with another constant of bf16 than the half, though near: 0.515625 is no
+// rounding of it.
+
+// REMARK: "near fusion.gelu: no op computes x * (1 + erf) / 2 from it alone"
+// CHECK-LABEL: func.func @not_quite_half
+func.func @not_quite_half(%x: tensor<5xbf16>) -> tensor<5xbf16> {
+  %s = fusion.constant dense<0.707031> : tensor<5xbf16>
+  %one = fusion.constant dense<1.0> : tensor<5xbf16>
+  %half = fusion.constant dense<0.515625> : tensor<5xbf16>
+  %0 = fusion.mul %x, %s : tensor<5xbf16>
+  %1 = fusion.erf %0 : tensor<5xbf16>
+  %2 = fusion.add %1, %one : tensor<5xbf16>
+  %3 = fusion.mul %x, %2 : tensor<5xbf16>
+  %4 = fusion.mul %3, %half : tensor<5xbf16>
+  return %4 : tensor<5xbf16>
+}
+
+// -----
+
 // Without the half it is no gelu.
 // CHECK-LABEL: func @erf_unhalved
 // REMARK: "near fusion.gelu: no op computes x * (1 + erf) / 2 from it alone"

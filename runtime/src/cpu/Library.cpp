@@ -171,17 +171,16 @@ static void make(PreparedCall &to, const dnnl::engine &engine,
 
 dnnl::memory Library::packWeights(const memory::desc &from,
                                   const memory::desc &to, const void *data) {
-  auto [begin, end] = cacheIndex.equal_range(data);
+  auto [begin, end] = cache.equal_range(data);
   for (auto it = begin; it != end; ++it)
-    if (std::get<1>(cache[it->second]) == to)
-      return std::get<2>(cache[it->second]);
+    if (it->second.from == from && it->second.to == to)
+      return it->second.packed;
   memory target(to, cpu);
   memory source(from, cpu, const_cast<void *>(data));
   dnnl::reorder(source, target).execute(streams[0], source, target);
   streams[0].wait();
   packed += to.get_size();
-  cacheIndex.emplace(data, cache.size());
-  cache.emplace_back(data, to, target);
+  cache.emplace(data, PackedWeights{from, to, target});
   return target;
 }
 

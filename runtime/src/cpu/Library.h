@@ -61,9 +61,14 @@ private:
 
   dnnl::engine cpu;
   std::vector<dnnl::stream> streams;
-  /// Packed weights by source and layout: calls that share weights share them.
-  std::vector<std::tuple<const void *, dnnl::memory::desc, dnnl::memory>> cache;
-  std::multimap<const void *, size_t> cacheIndex;
+  struct PackedWeights {
+    dnnl::memory::desc from, to;
+    dnnl::memory packed;
+  };
+  /// Packed weights by their bytes. Calls share them if they read the bytes in
+  /// the same way (a product and one with the transposed do not) and want the
+  /// same layout.
+  std::multimap<const void *, PackedWeights> cache;
   uint64_t packed = 0;
 };
 

@@ -117,6 +117,11 @@ TEST(DeviceModel, SyntaxErrorsNameTheLine) {
   ASSERT_FALSE(list);
   EXPECT_EQ(llvm::toString(list.takeError()),
             "d.json:1: not an object, device file, begin with '{'");
+  auto deep = DeviceModel::parse(std::string(100000, '['), "d.json");
+  ASSERT_FALSE(deep);
+  EXPECT_EQ(llvm::toString(deep.takeError()),
+            "d.json:1: arrays and objects nested more than 64 deep, device "
+            "file, correct it");
 }
 
 TEST(DeviceModel, UnknownNamesListTheKnownOnes) {
