@@ -180,8 +180,10 @@ FailureOr<SmallVector<Value>> RopeOp::decompose(OpBuilder &builder) {
   bool interleaved = getInterleaved();
   Value a = sliceLast(build, input, 0, interleaved ? width : half,
                       interleaved ? 2 : 1);
-  Value b = sliceLast(build, input, interleaved ? 1 : half, width,
-                      interleaved ? 2 : 1);
+  // No width: nothing to cut, from a begin that is inside.
+  Value b =
+      sliceLast(build, input, interleaved ? std::min<int64_t>(1, width) : half,
+                width, interleaved ? 2 : 1);
   // The slices have the input's sizes up to the last dimension, whose size is
   // static.
   ShapeSource shape(getInput());

@@ -73,7 +73,8 @@ static llvm::Expected<Tensor> evaluateReshape(ReshapeOp op, Tensors inputs,
       known *= size;
   for (int64_t &size : shape)
     if (mlir::ShapedType::isDynamic(size))
-      size = known == 0 ? 0 : x.getNumElements() / known;
+      // Without elements any size does; everywhere it is the batch.
+      size = known == 0 ? context.batch : x.getNumElements() / known;
   if (getNumElements(shape) != x.getNumElements())
     return failAt(op, FailureKind::Program,
                   "the operand has " + llvm::Twine(x.getNumElements()) +

@@ -6,6 +6,7 @@
 // in is decided in program order; lifetimes and offsets follow from the uses.
 //
 //===----------------------------------------------------------------------===//
+#include "Donation.h"
 #include "fusion/Schedule/Passes.h"
 
 #include "ArenaPlan.h"
@@ -64,6 +65,12 @@ private:
     storages.push_back(std::move(storage));
     return storages.size() - 1;
   }
+  /// Equal for values that are the same bytes, donated ones too.
+  int64_t bytesIdOf(Value value) {
+    int64_t storage = storageOf(value);
+    auto found = donor.find(storage);
+    return found == donor.end() ? storage : found->second;
+  }
   /// Storage of `value`, through views.
   int64_t storageOf(Value value) { return valueStorage.lookup(value); }
   LogicalResult bindConstant(Value value, StringRef key);
@@ -89,19 +96,13 @@ private:
   llvm::StringMap<int64_t> constants;
   SmallVector<Operation *> contents; ///< of the const segment, in order
   int64_t constBytes = 0;
-  SmallVector<int64_t> outputStorage; ///< of each result
+  SmallVector<Donation> donations;
+  DenseMap<int64_t, int64_t> donor; ///< result's storage -> argument's
   SmallVector<std::pair<Value, unsigned>> copies;
   SmallVector<int64_t> storageLastUse; ///< last command that reads a storage
 };
 
 } // namespace
-
-/// The producer behind views.
-static Value rootOf(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getInput();
-  return value;
-}
 
 FailureOr<Extent> Planner::extentOf(Value value) {
   std::optional<Extent> count = extents.getNumElements(value);
@@ -186,8 +187,8 @@ LogicalResult Planner::bindConstant(Value value, StringRef key) {
 }
 
 /// The input whose bytes `output` of `group` may take over, if any: code
-/// generation allows it, the bytes belong to the arena (or are a donated input)
-/// and this group is the last to read them.
+/// generation allows it, the bytes belong to the arena and this group is the
+/// last to read them.
 std::optional<unsigned> Planner::findInPlace(GroupOp group, unsigned output) {
   auto pairs = group->getAttrOfType<DenseI64ArrayAttr>("fusion.in_place");
   if (!pairs)
@@ -226,6 +227,23 @@ LogicalResult Planner::bindValues() {
     if (root.getDefiningOp<GroupOp>())
       resultOf.try_emplace(root, i);
   }
+  FailureOr<SmallVector<Donation>> found = findDonations(function, groups);
+  if (failed(found))
+    return failure();
+  donations = std::move(*found);
+  // A result that can't be written over its argument yet is copied at the end.
+  llvm::DenseMap<unsigned, Value> directDonor; // result -> argument
+  for (Donation &donation : donations) {
+    auto result = resultOf.find(rootOf(returned[donation.result]));
+    if (result == resultOf.end() || result->second != donation.result)
+      donation.isDirect = false;
+    else if (!donation.isDirect) {
+      last[result->first] = groups.size(); // the copies come last
+      resultOf.erase(result);
+    }
+    if (donation.isDirect)
+      directDonor[donation.result] = function.getArgument(donation.argument);
+  }
 
   storageLastUse.assign(storages.size(), -1);
   auto record = [&](int64_t storage, Value root) {
@@ -261,6 +279,9 @@ LogicalResult Planner::bindValues() {
           storage.kind = SegmentKind::Output;
           storage.segment = llvm::formatv("out{0}", result->second);
           valueStorage[output] = add(storage);
+          if (auto given = directDonor.find(result->second);
+              given != directDonor.end())
+            donor[valueStorage[output]] = storageOf(given->second);
         } else if (std::optional<unsigned> input = findInPlace(group, i)) {
           int64_t shared = storageOf(group.getInputs()[*input]);
           valueStorage[output] = shared;
@@ -288,11 +309,18 @@ LogicalResult Planner::bindValues() {
 }
 
 LogicalResult Planner::bindOutputs() {
+  llvm::SmallDenseSet<unsigned> identities;
+  for (const Donation &donation : donations)
+    if (donation.isIdentity)
+      identities.insert(donation.result);
   auto returned = function.getBody().front().getTerminator()->getOperands();
   for (auto [i, value] : llvm::enumerate(returned)) {
     std::string segment = llvm::formatv("out{0}", i);
     const Storage &storage = storages[storageOf(value)];
     if (storage.kind == SegmentKind::Output && storage.segment == segment)
+      continue;
+    // The argument itself: its bytes are the result's already.
+    if (identities.contains(i))
       continue;
     copies.push_back({value, unsigned(i)});
   }
@@ -323,7 +351,7 @@ ArrayAttr Planner::accesses(GroupOp group, ArrayRef<int64_t> operands,
                          : Value(group.getInputs()[index]);
     // In place: the same bytes under an input and an output.
     auto shares = [&](Value other) {
-      return storageOf(other) == storageOf(value);
+      return bytesIdOf(other) == bytesIdOf(value);
     };
     bool inPlace =
         ofKernel && (output ? llvm::any_of(group.getInputs(), shares)
@@ -495,11 +523,14 @@ FailureOr<ProgramOp> Planner::plan() {
   }
   for (BlockArgument argument : function.getArguments()) {
     unsigned i = argument.getArgNumber();
-    emitPort(SegmentKind::Input,
-             portName(function.getArgAttrOfType<StringAttr>(
-                          i, FusionDialect::kNameAttr),
-                      "arg", i),
-             storages[storageOf(argument)].segment, argument);
+    PortOp port = emitPort(SegmentKind::Input,
+                           portName(function.getArgAttrOfType<StringAttr>(
+                                        i, FusionDialect::kNameAttr),
+                                    "arg", i),
+                           storages[storageOf(argument)].segment, argument);
+    if (auto donated = function.getArgAttrOfType<IntegerAttr>(
+            i, FusionDialect::kDonatedAttr))
+      port.setDonatedToAttr(builder.getI64IntegerAttr(donated.getInt()));
   }
   for (auto [i, value] : llvm::enumerate(returned))
     emitPort(SegmentKind::Output,

@@ -1,0 +1,37 @@
+//===- Donation.h - Arguments that give their bytes to results --*- C++ -*-===//
+//
+// An argument with `fusion.donated = k` and result k are the same bytes. Where
+// the last reader of the argument computes the result in place, or later than
+// all readers, the result is written there at once; else it is computed in the
+// arena and copied at the end. Private to lib/Schedule.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_LIB_SCHEDULE_DONATION_H
+#define FUSION_LIB_SCHEDULE_DONATION_H
+
+#include "fusion/IR/FusionDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace fusion {
+
+/// The producer behind views.
+mlir::Value rootOf(mlir::Value value);
+
+struct Donation {
+  unsigned argument, result;
+  /// The group that gives the result may write it to the argument's bytes.
+  bool isDirect = false;
+  /// The result is the argument.
+  bool isIdentity = false;
+};
+
+/// Donations of `function`, whose groups run in the order of `groups`. Fails
+/// with an error on a result that does not exist, has another type or two
+/// donors, and on a donated argument that is another result as well.
+mlir::FailureOr<llvm::SmallVector<Donation>>
+findDonations(mlir::func::FuncOp function, llvm::ArrayRef<GroupOp> groups);
+
+} // namespace fusion
+
+#endif // FUSION_LIB_SCHEDULE_DONATION_H
