@@ -211,7 +211,7 @@ def allSuites(build):
         Suite("onnx", "test/Integration/onnx/run_cases.py", "ONNX node cases, compiled and run", 500,
               summarySuite(sys.executable, ROOT / "test/Integration/onnx/run_cases.py",
                            "--bin", build / "bin", "--jobs", JOBS)),
-        Suite("fuzz", "test/Fuzz", "random graphs with a new seed, and the fuzzer itself", 100,
+        Suite("fuzz", "test/Fuzz", "random graphs against the reference, and the fuzzer itself", 100,
               scriptSuite(ROOT / "test/Fuzz", build)),
         Suite("integration", "test/Integration/cpu", "whole-system scripts on the CPU", 1,
               scriptSuite(ROOT / "test/Integration/cpu", build)),
