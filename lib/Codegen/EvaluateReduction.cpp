@@ -3,7 +3,9 @@
 // The part of BodyEvaluator that combines elements. The order is fixed by the
 // op alone. Trailing dimensions: the row, taken flat, is dealt to kLanes
 // accumulators in turn, which a fixed tree combines. Other dimensions: one
-// accumulator, in row-major order. f16 and bf16 accumulate in f32.
+// accumulator, in row-major order. f16 and bf16 accumulate in f32, means of
+// them and of f32 in f64: a mean of equal elements is that element, so that a
+// norm of a constant row is its bias.
 //
 //===----------------------------------------------------------------------===//
 #include "BodyEvaluator.h"
@@ -80,6 +82,24 @@ Value codegen::combineReduction(KernelBuilder &k, ReduceKind kind, Value a,
   llvm_unreachable("unknown reduction");
 }
 
+/// Means need more digits than what they are of.
+static Type accumulatorType(KernelBuilder &k, ReduceOp op) {
+  Type compute = k.computeType(op.getInput().getType());
+  return op.getKind() == ReduceKind::Mean && compute.isF32() ? k.b.getF64Type()
+                                                             : compute;
+}
+
+/// `value`, an element or a vector, in the type of the accumulator.
+static Value toAccumulator(KernelBuilder &k, Value value, Type accumulator) {
+  Type element = getElementTypeOrSelf(value.getType());
+  if (element == accumulator)
+    return value;
+  Type type = accumulator;
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    type = vector.clone(accumulator);
+  return k.op<arith::ExtFOp>(type, value);
+}
+
 Value BodyEvaluator::evaluateReduce(ReduceOp op, Key at) {
   Value sum = isTrailingReduction(op) ? reduceByLanes(op, at)
                                       : reduceSequentially(op, at);
@@ -89,13 +109,19 @@ Value BodyEvaluator::evaluateReduce(ReduceOp op, Key at) {
     for (int64_t dim : op.getDims())
       box.push_back(k.size(op.getInput(), dim));
     Size count = k.product(box);
-    Type compute = k.computeType(element);
+    Type accumulator = getElementTypeOrSelf(sum.getType());
     Value divisor =
         count.isStatic()
-            ? k.constant(compute, static_cast<double>(count.constant))
-            : k.op<arith::SIToFPOp>(compute, count.value);
+            ? k.constant(accumulator, static_cast<double>(count.constant))
+            : k.op<arith::SIToFPOp>(accumulator, count.value);
     sum = k.op<arith::DivFOp>(
         sum, k.splatIf(divisor, isa<VectorType>(sum.getType())));
+  }
+  Type compute = k.computeType(element);
+  if (getElementTypeOrSelf(sum.getType()) != compute) {
+    auto vector = dyn_cast<VectorType>(sum.getType());
+    sum = k.op<arith::TruncFOp>(vector ? Type(vector.clone(compute)) : compute,
+                                sum);
   }
   return k.round(sum, element);
 }
@@ -119,14 +145,15 @@ Value BodyEvaluator::reduceSequentially(ReduceOp op, Key at) {
   SmallVector<Size> box;
   for (int64_t dim : op.getDims())
     box.push_back(k.size(op.getInput(), dim));
-  Type compute = k.computeType(op.getInput().getType());
-  Value start = k.splatIf(reductionIdentity(k, op.getKind(), compute), wide);
+  Type accumulator = accumulatorType(k, op);
+  Value start =
+      k.splatIf(reductionIdentity(k, op.getKind(), accumulator), wide);
   return nest(
       box, {start}, [&](ArrayRef<Index> position, Values carried) -> Values {
         Value value =
             evaluate(op.getInput(), operandCoordinates(op, at, position));
-        return {combineReduction(k, op.getKind(), carried[0],
-                                 k.splatIf(value, wide))};
+        value = toAccumulator(k, k.splatIf(value, wide), accumulator);
+        return {combineReduction(k, op.getKind(), carried[0], value)};
       })[0];
 }
 
@@ -135,11 +162,11 @@ Value BodyEvaluator::reduceByLanes(ReduceOp op, Key at) {
   for (int64_t dim : op.getDims())
     box.push_back(k.size(op.getInput(), dim));
   Size length = k.product(box);
-  Type compute = k.computeType(op.getInput().getType());
+  Type accumulator = accumulatorType(k, op);
   // Whatever the vectors around are: the order is the op's.
   int64_t lanesAround = std::exchange(k.lanes, kLanes);
   llvm::scope_exit restore([&] { k.lanes = lanesAround; });
-  Value start = k.splat(reductionIdentity(k, op.getKind(), compute));
+  Value start = k.splat(reductionIdentity(k, op.getKind(), accumulator));
 
   // Kept values of the row are filled, or read, by the loops over that row.
   auto shape = cast<RankedTensorType>(op.getInput().getType()).getShape();
@@ -148,9 +175,10 @@ Value BodyEvaluator::reduceByLanes(ReduceOp op, Key at) {
   auto valueAt = [&](const Index &position) {
     Coordinates from = operandCoordinates(op, at, k.delinearize(position, box));
     if (isRow)
-      return evaluateInRow(op.getInput(), from, position);
+      return toAccumulator(k, evaluateInRow(op.getInput(), from, position),
+                           accumulator);
     Scope scope(*this);
-    return evaluate(op.getInput(), from);
+    return toAccumulator(k, evaluate(op.getInput(), from), accumulator);
   };
 
   // Whole vectors.

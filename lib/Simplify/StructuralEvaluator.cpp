@@ -257,7 +257,10 @@ static TensorData reduce(ReduceOp op, const TensorData &input, Load load,
   ReduceKind kind = op.getKind();
   T initial = kind == ReduceKind::Prod ? T(1) : T(0);
   std::vector<T> values(out.type.getNumElements(), initial);
-  std::vector<bool> started(values.size(), false);
+  // Sums start at 0, so that no element of -0.0 gives a sum of -0.0; the
+  // largest starts at the first element.
+  std::vector<bool> started(values.size(),
+                            kind != ReduceKind::Max && kind != ReduceKind::Min);
   Side to;
   int64_t kept = 0, reduced = 1;
   for (int64_t dim = 0; dim < input.getType().getRank(); ++dim) {

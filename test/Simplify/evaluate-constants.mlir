@@ -177,3 +177,18 @@ func.func @parameters() -> (tensor<2xf32>, tensor<2xf32>) {
   %z = fusion.neg %s : tensor<2xf32>
   return %y, %z : tensor<2xf32>, tensor<2xf32>
 }
+
+// -----
+
+// A sum starts at 0, also where it has one element.
+// CHECK-LABEL: func.func @sum_of_negative_zeros
+func.func @sum_of_negative_zeros() -> (tensor<2xf32> {fusion.name = "y"}, tensor<f32> {fusion.name = "z"}) {
+  // CHECK-DAG: fusion.constant dense<0.000000e+00> : tensor<2xf32>
+  // CHECK-DAG: fusion.constant dense<0.000000e+00> : tensor<f32>
+  // CHECK-NOT: fusion.reduce
+  %a = fusion.constant dense<-0.0> : tensor<2x1xf32>
+  %y = fusion.reduce sum, %a dims = [1] : tensor<2x1xf32>
+  %b = fusion.constant dense<-0.0> : tensor<3xf32>
+  %z = fusion.reduce mean, %b dims = [0] : tensor<3xf32>
+  return %y, %z : tensor<2xf32>, tensor<f32>
+}

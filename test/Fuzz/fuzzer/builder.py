@@ -106,6 +106,11 @@ class Builder:
         array = np.asarray(array).reshape(shape)
         return self.emit("constant dense<{data}> : {r}", [], shape, dtype, bounds(array, dtype), data=array)
 
+    def parameter(self, shape, dtype):
+        """A weight that comes with the model."""
+        array = self.numbers(shape, dtype, False)
+        return self.emit("get_parameter @{symbol} : {r}", [], shape, dtype, bounds(array, dtype), data=array)
+
     def splat(self, shape, dtype, number):
         """The same number everywhere, of any shape."""
         scalar = self.emit("constant dense<{data}> : {r}", [], (), dtype, self.splatMagnitude(number, dtype),
@@ -171,7 +176,7 @@ class Builder:
 
     def number(self, *, clean=False):
         found = self.pick(lambda v: v.dtype != "i1" and (v.clean or not clean))
-        return found or self.input(self.shape(), self.dtype())
+        return found or self.input(self.shape(), self.dtype().replace("i1", "f32"))
 
     def floating(self, *, clean=False, accept=lambda value: True):
         found = self.pick(lambda v: v.dtype in FLOATS and (v.clean or not clean) and accept(v))

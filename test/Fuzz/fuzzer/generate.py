@@ -25,7 +25,7 @@ class Generator(Elementwise, Moves, Reductions, Contractions, Norms, Motifs):
         "makeMatmul": 1.5, "makeConv": 0.8, "makeConvTranspose": 0.4, "makeBatchNorm": 0.4, "makePool": 0.7, "makeNorm": 1.8,
         "makeBatchNormTraining": 0.3, "makeAttention": 0.4, "makeRope": 0.6}
     MOTIFS = {
-        "makeProjections": 3, "makeConvSiblings": 0.7, "makeSiblings": 3, "makeSiblingNorms": 1.5, "makeOptimizer": 1,
+        "makeProjections": 3, "makeTied": 1, "makeConvSiblings": 0.7, "makeSiblings": 3, "makeSiblingNorms": 1.5, "makeOptimizer": 1,
         "makeEqualMatmuls": 1, "makeCrossing": 1.5, "makeChain": 2, "makeFibonacci": 1, "makeWide": 0.4, "makeWrittenNorm": 3,
         "makeWrittenActivation": 2, "makeBroadcastCost": 1, "makeResidualNorm": 1, "makeInPlaceHazard": 2.5,
         "makeConcatResidual": 1, "makeEmpty": 1, "makeDeadResults": 0.7, "makeHalfScalar": 0.7}

@@ -53,21 +53,32 @@ class Value:
 
 class Op:
     """`template` has {0}, {1} for operands, {t0} for their types, {r} for the
-    result's type, {all} and {types} for all of them."""
+    result's type, {all} and {types} for all of them, {symbol} for a parameter."""
 
     def __init__(self, template, operands, results, data=None):
         self.template, self.operands, self.results = template, list(operands), list(results)
-        self.data = data  # of a constant
+        self.data = data  # of a constant or a parameter
 
     @property
     def name(self):
         return self.template.split(" ", 1)[0]
 
+    def symbol(self, names):
+        return names[self.results[0]].removeprefix("%")
+
+    def declaration(self, names, wide):
+        """What stands before the function: a parameter and its bytes."""
+        if self.name != "get_parameter":
+            return ""
+        kind = self.results[0].type(wide)
+        dense = denseText(self.data, self.results[0].dtype, wide)
+        return f"fusion.parameter @{self.symbol(names)} const value dense<{dense}> : {kind} : {kind}\n"
+
     def text(self, names, wide):
         types = [value.type(wide) for value in self.operands]
         fields = {f"t{i}": kind for i, kind in enumerate(types)}
         fields.update(all=", ".join(names[v] for v in self.operands), types=", ".join(types),
-                      r=self.results[0].type(wide))
+                      r=self.results[0].type(wide), symbol=self.symbol(names))
         if self.data is not None:
             fields["data"] = denseText(self.data, self.results[0].dtype, wide)
         body = self.template.format(*(names[value] for value in self.operands), **fields)
@@ -178,7 +189,7 @@ class Module:
                 if value in graph.donated:
                     extra = f"fusion.donated = {results.index(graph.donated[value])} : i64, "
                 arguments.append(f'{names[value]}: {value.type(wide)} {{{extra}fusion.name = "g{g}_x{i}"}}')
-        lines = []
+        lines, parameters = [], []
         for g, graph in enumerate(self.graphs):
             count = 0
             for op in graph.ops:
@@ -186,11 +197,13 @@ class Module:
                     names[value] = f"%g{g}_v{count}"
                     count += 1
                 lines.append(op.text(names, wide))
+                parameters.append(op.declaration(names, wide))
         types = ", ".join(f'{value.type(wide)} {{fusion.name = "{name}"}}' for _, name, value in self.outputs())
         batch = f" attributes {{fusion.batch = array<i64: 1, {self.MAX_BATCH}>}}" if self.isDynamic else ""
         body = "\n".join(lines)
-        return (f"func.func @main({', '.join(arguments)}) -> ({types}){batch} {{\n{body}\n"
-                f"  return {', '.join(names[v] for v in results)} : {', '.join(v.type(wide) for v in results)}\n}}\n")
+        return "".join(parameters) + (
+            f"func.func @main({', '.join(arguments)}) -> ({types}){batch} {{\n{body}\n"
+            f"  return {', '.join(names[v] for v in results)} : {', '.join(v.type(wide) for v in results)}\n}}\n")
 
 
 def shrinkSizes(module, old, new):

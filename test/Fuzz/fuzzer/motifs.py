@@ -52,6 +52,24 @@ class Motifs(Builder):
             self.unary("neg", self.random.choice(weights))
         return results[-1]
 
+    def makeTied(self):
+        """One weight for several products, of few rows and of many, the other way
+        round, and read row by row."""
+        dtype = self.choose("f32", "f32", "f32", "f16", "f64")
+        depth, width = self.choose(2, 4, 8), self.choose(3, 4, 8, 16)
+        w = self.parameter((depth, width), dtype) if self.chance(0.7) else self.weights((depth, width), dtype)
+        y = None
+        for _ in range(self.random.randint(2, 4)):
+            flip = self.chance(0.5)
+            rows = self.choose(1, 1, 3, 40)
+            y = self.product(self.input((rows, width if flip else depth), dtype, special=False), w, transposeRight=flip)
+            if self.chance(0.3):
+                y = self.unary("relu", y, y.magnitude)
+        if self.chance(0.5):
+            ids = self.input((3,), "i64", special=False)
+            y = self.emit("gather {0}, {1} axis = 0 : {t0}, {t1}", [w, ids], (3, width), dtype, w.magnitude)
+        return y
+
     def makeConvSiblings(self):
         """1x1 convolutions of one input."""
         dtype = self.choose("f32", "f32", "f64")

@@ -21,6 +21,15 @@ def varianceInTwoPasses(t):
     t.agree(program({"x": x}, named, {"y": ("%y", T)}), {"x": x}, {"y": want}, 1e-4, 4e-3)
     constantRow = np.full((2, 4), 12345.678, F32)
     t.agree(program({"x": constantRow}, named, {"y": ("%y", T)}), {"x": constantRow}, {"y": np.stack([beta, beta])})
+    # A row of n equal elements, whatever n: sum / n in f32 may be next to them,
+    # and 1 / sqrt(epsilon) makes a large number of the difference.
+    for n, value in ((3, 27.308233), (7, 0.1), (33, 1e6 / 3), (1000, -123.456)):
+        for dtype in (F32, np.float16):
+            if abs(value) <= np.finfo(dtype).max:
+                equal = np.full((2, n), value, dtype)
+                T = typeOf(equal)
+                body = f"%y = fusion.layer_norm %x epsilon = 1.0e-12 axis = 1 : {T}"
+                t.agree(program({"x": equal}, body, {"y": ("%y", T)}), {"x": equal}, {"y": np.zeros_like(equal)})
     g = RNG(44)
     z = Bfloat16(5 + 0.1 * g.normal(size=(8, 2, 6, 6)))
     scale, bias = Bfloat16([1, 2]), Bfloat16([0, 0.5])
