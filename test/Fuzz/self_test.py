@@ -27,6 +27,7 @@ import data  # noqa: E402
 from generate import makeGraph, makeModule  # noqa: E402
 from graph import Module, Op, Value  # noqa: E402
 from reduce import minimize  # noqa: E402
+from report import knownOps  # noqa: E402
 
 spec = importlib.util.spec_from_file_location("fuzz", HERE / "fuzzer/__main__.py")
 fuzz = importlib.util.module_from_spec(spec)
@@ -207,6 +208,14 @@ def graphsComeFromTheirSeedAlone():
     alone = Module([makeGraph(3, 11, fuzz.makeModule.__globals__["isDynamic"](3, 2))])
     body = [line.replace("g0_", "g1_") for line in alone.text().splitlines() if " = fusion." in line]
     expect(all(line in text for line in body), "graph 11 is the second of module 2")
+
+
+def everyOpAppears():
+    graphs = [makeGraph(4711, i, dynamic=i % 4 == 0) for i in range(4000)]
+    seen = {op.name for graph in graphs for op in graph.ops}
+    missing = sorted(set(knownOps()) - seen)
+    expect(not missing, f"no graph has {', '.join(missing)}")
+    expect("get_parameter" in seen, "no graph has a parameter")
 
 
 def minimizeFindsTheNeedles():

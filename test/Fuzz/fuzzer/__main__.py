@@ -44,7 +44,7 @@ def parse(arguments):
     parser.add_argument("--timeout", type=float, default=60, metavar="S", help="seconds of processor time that a tool may use (default 60)")
     parser.add_argument("--reduce-seconds", type=float, default=60, metavar="S", help="time to reduce one failure; 0: don't")
     parser.add_argument("--most-failures", type=int, default=8, metavar="N", help="stop after N different ones (default 8)")
-    parser.add_argument("--coverage", action="store_true", help="print what the graphs reached, and fail if an op never appeared")
+    parser.add_argument("--coverage", action="store_true", help="print what the graphs reached")
     options = parser.parse_args(arguments)
     for name in ("graphs", "jobs", "per_module", "most_failures"):
         if getattr(options, name) < 1:
@@ -164,10 +164,6 @@ def main(arguments=None):
     failed = len(session.found)
     if session.coverage:
         session.coverage.print()
-        missing = session.coverage.missingOps()
-        if missing:
-            print(f"FAILED: ops that no graph has: {', '.join(missing)}")
-            failed += 1
     for (name, what), count in session.counts.items():
         print(f"  {count} x {name}: {what if isinstance(what, str) else ' '.join(what)}")
     print(f"{session.graphs} graphs, {session.checks} checks of modules, {session.graphs / max(seconds, 1e-9):.1f} graphs a second, seed {session.seed}")

@@ -58,10 +58,6 @@ class Coverage:
         with self.lock:
             self.rules.update(found)
 
-    def missingOps(self):
-        seen = {name for name, _ in self.ops}
-        return sorted(name for name in knownOps() if name not in seen)
-
     def print(self):
         dtypes = collections.Counter()
         names = collections.Counter()
@@ -70,6 +66,8 @@ class Coverage:
             dtypes[dtype] += count
         rare = ", ".join(f"{name} {count}" for name, count in names.most_common()[:-9:-1])
         print(f"ops: {sum(names.values())} of {len(names)} kinds; rarest: {rare}")
+        missing = sorted(set(knownOps()) - set(names))
+        print("not reached: " + (", ".join(missing) or "none"))
         print("types: " + ", ".join(f"{dtype} {count}" for dtype, count in dtypes.most_common()))
         print("passes that changed a module: " + ", ".join(
             f"{name.removeprefix('pass ')} {self.changed[name]}/{count}" for name, count in sorted(self.ran.items())
