@@ -1,6 +1,23 @@
 # Helpers that every library and tool of the compiler goes through, so that the
 # link rules (libMLIR.so only, one precompiled header a header set) stand once.
 
+# fusion_seed_bugs(sources...): with FUSION_SEEDED_BUGS, the sources that include
+# fusion/Support/SeededBugs.h can make their mistakes. No other source gets the
+# definition, so that its object and the precompiled headers are those of dev.
+function(fusion_seed_bugs)
+  if(NOT FUSION_SEEDED_BUGS)
+    return()
+  endif()
+  # An edit may add the first mistake to a source, or take the last one away.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+  foreach(source ${ARGN})
+    file(STRINGS ${source} includes REGEX "fusion/Support/SeededBugs.h" LIMIT_COUNT 1)
+    if(includes)
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS FUSION_SEEDED_BUGS)
+    endif()
+  endforeach()
+endfunction()
+
 # fusion_add_library(Name sources... [PCH ir|passes|codegen] [LINK libs...] [DEPENDS targets...])
 #
 # A static library of the compiler. PCH names the header set it is compiled
@@ -11,6 +28,7 @@ function(fusion_add_library name)
   llvm_update_compile_flags(${name})
   # fusion-headers: every generated header exists before anything compiles.
   add_dependencies(${name} fusion-headers ${ARG_DEPENDS})
+  fusion_seed_bugs(${ARG_UNPARSED_ARGUMENTS})
   if(ARG_PCH)
     target_precompile_headers(${name} REUSE_FROM fusion_pch_${ARG_PCH})
   endif()

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Emitters.h"
 #include "GroupHash.h"
+#include "fusion/Support/SeededBugs.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -131,7 +132,8 @@ codegen::findInPlacePairs(GroupOp group, const std::optional<RowSpace> &rows) {
             return false;
           continue;
         }
-        if (!isa<ElementwiseOpInterface>(user))
+        bool moves = seededBug(10) && isa<ReverseOp, TransposeOp>(user);
+        if (!moves && !isa<ElementwiseOpInterface>(user))
           return false;
         worklist.push_back(user->getResult(0));
       }

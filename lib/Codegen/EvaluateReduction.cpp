@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "BodyEvaluator.h"
+#include "fusion/Support/SeededBugs.h"
 
 #include "llvm/ADT/ScopeExit.h"
 
@@ -77,6 +78,8 @@ Value codegen::combineReduction(KernelBuilder &k, ReduceKind kind, Value a,
   case ReduceKind::Min:
     if (element.isInteger(1))
       return k.op<arith::AndIOp>(a, c);
+    if (seededBug(9) && isFloat)
+      return k.op<arith::MinNumFOp>(a, c);
     return isFloat ? k.op<arith::MinimumFOp>(a, c) : k.op<arith::MinSIOp>(a, c);
   }
   llvm_unreachable("unknown reduction");
@@ -223,7 +226,7 @@ Value BodyEvaluator::reduceByLanes(ReduceOp op, Key at) {
       for (int32_t lane = 0; lane < kLanes; ++lane) {
         bool inside = lane >= done && lane < done + part;
         if (lane < part)
-          take.push_back(done + lane);
+          take.push_back(seededBug(8) ? lane : done + lane);
         widen.push_back(inside ? lane - done : 0);
         merge.push_back(inside ? kLanes + lane : lane);
       }

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Projections.h"
+#include "fusion/Support/SeededBugs.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/MapVector.h"
@@ -264,8 +265,8 @@ static void findCommonTail(ProjectionSet &set) {
         return;
       if (!readers.empty() &&
           (reader->getName() != readers.front()->getName() ||
-           reader->getAttrDictionary() !=
-               readers.front()->getAttrDictionary() ||
+           (!seededBug(7) && reader->getAttrDictionary() !=
+                                 readers.front()->getAttrDictionary()) ||
            typeOf(reader->getResult(0)).getElementType() !=
                typeOf(readers.front()->getResult(0)).getElementType()))
         return;

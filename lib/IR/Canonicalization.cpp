@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/Support/SeededBugs.h"
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
@@ -116,7 +117,7 @@ struct NestedSlice : OpRewritePattern<SliceOp> {
       int64_t innerStride = inner.getStrides()[dim];
       int64_t start = inner.getStarts()[dim];
       if (count > 0)
-        start += op.getStarts()[dim] * innerStride;
+        start += op.getStarts()[dim] * (seededBug(2) ? 1 : innerStride);
       int64_t stride = count > 1 ? op.getStrides()[dim] * innerStride : 1;
       starts.push_back(start);
       limits.push_back(count > 0 ? start + (count - 1) * stride + 1 : start);

@@ -15,6 +15,7 @@
 #include "fusion/IR/ErrorKind.h"
 #include "fusion/IR/FusionDialect.h"
 #include "fusion/IR/TensorData.h"
+#include "fusion/Support/SeededBugs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -200,7 +201,8 @@ std::optional<unsigned> Planner::findInPlace(GroupOp group, unsigned output) {
     Value input = group.getInputs()[list[i + 1]];
     const Storage &storage = storages[storageOf(input)];
     if (storage.kind != SegmentKind::Private ||
-        storageLastUse[storageOf(input)] != position[group])
+        (storageLastUse[storageOf(input)] != position[group] &&
+         !(seededBug(11) && input.hasOneUse())))
       continue;
     // Nobody else in this group may read the bytes at other indices.
     if (llvm::count_if(group.getInputs(), [&](Value other) {

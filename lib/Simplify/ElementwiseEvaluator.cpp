@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ConstantEvaluator.h"
+#include "fusion/Support/SeededBugs.h"
 
 #include "llvm/ADT/APFloat.h"
 
@@ -217,6 +218,8 @@ static IntBody getIntBody(Operation *op, unsigned width) {
     return [](const int64_t *x) {
       if (x[1] == 0)
         return int64_t(-1);
+      if (seededBug(3) && x[1] != -1 && x[0] % x[1] && (x[0] ^ x[1]) < 0)
+        return x[0] / x[1] - 1;
       return x[1] == -1 ? wrap(-uint64_t(x[0])) : x[0] / x[1];
     };
   if (isa<RemOp>(op))

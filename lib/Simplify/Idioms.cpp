@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Idioms.h"
+#include "fusion/Support/SeededBugs.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -144,6 +145,8 @@ Value fusion::matchPerColumn(Value value, int64_t axis) {
     for (auto [size, dim] : llvm::zip(from.getShape(), broadcast.getDims()))
       if (size != 1)
         mapped.push_back(dim);
+    if (seededBug(4) && from.getShape() == type.getShape().drop_front(axis))
+      return broadcast.getInput();
     return mapped == columns ? broadcast.getInput() : Value();
   }
   // A single row: what is there is for each column.
