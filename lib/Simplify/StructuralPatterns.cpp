@@ -1,8 +1,8 @@
 //===- StructuralPatterns.cpp - Exact rewrites of data movement -----------===//
 //
-// Moves that merge, cancel, or go to where fewer elements are touched. The
-// dialect's folders take the cases where an op alone vanishes; here are those
-// that need new ops.
+// Moves that merge, cancel, or go to where fewer elements are touched. What holds
+// for an op and its operand alone is in the dialect (lib/IR/Canonicalization.cpp,
+// Folders.cpp); here is what looks further or costs new ops.
 //
 //===----------------------------------------------------------------------===//
 #include "LayoutTransfer.h"
@@ -35,42 +35,6 @@ namespace {
 // Transposes and reshapes
 //===----------------------------------------------------------------------===//
 
-/// A transpose that moves only dimensions of size 1.
-struct TransposeToReshape : OpRewritePattern<TransposeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(TransposeOp op,
-                                PatternRewriter &rewriter) const override {
-    RankedTensorType type = typeOf(op.getInput());
-    if (type.getNumDynamicDims() > 1 ||
-        !movesOnlyUnitDims(type, op.getPermutation()))
-      return failure();
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), op.getInput());
-    return success();
-  }
-};
-
-/// A broadcast that repeats nothing.
-struct BroadcastToReshape : OpRewritePattern<BroadcastOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(BroadcastOp op,
-                                PatternRewriter &rewriter) const override {
-    RankedTensorType from = typeOf(op.getInput()), to = op.getType();
-    if (from.getNumDynamicDims() != to.getNumDynamicDims() ||
-        to.getNumDynamicDims() > 1)
-      return failure();
-    int64_t repeated = 1;
-    for (int64_t extent : to.getShape())
-      repeated *= ShapedType::isDynamic(extent) ? 1 : extent;
-    int64_t elements = 1;
-    for (int64_t extent : from.getShape())
-      elements *= ShapedType::isDynamic(extent) ? 1 : extent;
-    if (repeated != elements || elements == 0)
-      return failure();
-    rewriter.replaceOpWithNewOp<ReshapeOp>(op, to, op.getInput());
-    return success();
-  }
-};
-
 /// Unit dimensions of a broadcast's operand say nothing: they are dropped.
 struct DropUnitDimsOfBroadcast : OpRewritePattern<BroadcastOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -94,34 +58,6 @@ struct DropUnitDimsOfBroadcast : OpRewritePattern<BroadcastOp> {
     rewriter.replaceOpWithNewOp<BroadcastOp>(
         op, op.getType(), dropped, rewriter.getDenseI64ArrayAttr(dims),
         op.getBatchScaleAttr());
-    return success();
-  }
-};
-
-/// A broadcast of a broadcast.
-struct MergeBroadcasts : OpRewritePattern<BroadcastOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(BroadcastOp op,
-                                PatternRewriter &rewriter) const override {
-    auto inner = op.getInput().getDefiningOp<BroadcastOp>();
-    if (!inner)
-      return failure();
-    SmallVector<int64_t> dims;
-    for (int64_t dim : inner.getDims())
-      dims.push_back(op.getDims()[dim]);
-    // A `?` that either one makes has one scale in the merged op.
-    bool innerGivesBatch = inner.getType().getNumDynamicDims() >
-                           typeOf(inner.getInput()).getNumDynamicDims();
-    bool outerGivesBatch =
-        op.getType().getNumDynamicDims() > inner.getType().getNumDynamicDims();
-    if (innerGivesBatch && outerGivesBatch &&
-        inner.getBatchScale() != op.getBatchScale())
-      return failure();
-    IntegerAttr scale =
-        innerGivesBatch ? inner.getBatchScaleAttr() : op.getBatchScaleAttr();
-    rewriter.replaceOpWithNewOp<BroadcastOp>(
-        op, op.getType(), inner.getInput(), rewriter.getDenseI64ArrayAttr(dims),
-        scale);
     return success();
   }
 };
@@ -252,46 +188,6 @@ struct SinkMoves : OpInterfaceRewritePattern<ElementwiseOpInterface> {
 // Slices, pads, concats, gathers
 //===----------------------------------------------------------------------===//
 
-/// A slice of a slice.
-struct MergeSlices : OpRewritePattern<SliceOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(SliceOp op,
-                                PatternRewriter &rewriter) const override {
-    auto inner = op.getInput().getDefiningOp<SliceOp>();
-    if (!inner)
-      return failure();
-    SmallVector<int64_t> starts, limits, strides;
-    for (int64_t dim = 0; dim < op.getType().getRank(); ++dim) {
-      int64_t extent = op.getType().getDimSize(dim);
-      if (ShapedType::isDynamic(extent)) {
-        starts.push_back(0);
-        limits.push_back(-1);
-        strides.push_back(1);
-        continue;
-      }
-      int64_t step = inner.getStrides()[dim];
-      int64_t stride, start, span;
-      if (llvm::MulOverflow(op.getStrides()[dim], step, stride) ||
-          llvm::MulOverflow(op.getStarts()[dim], step, start) ||
-          llvm::MulOverflow(std::max<int64_t>(extent - 1, 0), stride, span))
-        return failure();
-      start += inner.getStarts()[dim];
-      // An empty slice may start behind the end.
-      if (extent == 0)
-        start = inner.getStarts()[dim];
-      starts.push_back(start);
-      limits.push_back(extent == 0 ? start : start + span + 1);
-      strides.push_back(stride);
-    }
-    rewriter.replaceOpWithNewOp<SliceOp>(
-        op, op.getType(), inner.getInput(),
-        rewriter.getDenseI64ArrayAttr(starts),
-        rewriter.getDenseI64ArrayAttr(limits),
-        rewriter.getDenseI64ArrayAttr(strides));
-    return success();
-  }
-};
-
 /// A slice that lies in one operand of a concat.
 struct SliceOfConcat : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -323,30 +219,6 @@ struct SliceOfConcat : OpRewritePattern<SliceOp> {
       begin += size;
     }
     return failure();
-  }
-};
-
-/// A concat inside a concat along the same dimension, if nothing else reads it.
-struct FlattenConcat : OpRewritePattern<ConcatOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(ConcatOp op,
-                                PatternRewriter &rewriter) const override {
-    SmallVector<Value> parts;
-    bool found = false;
-    for (Value input : op.getInputs()) {
-      auto inner = input.getDefiningOp<ConcatOp>();
-      if (inner && inner.getAxis() == op.getAxis() && input.hasOneUse()) {
-        llvm::append_range(parts, inner.getInputs());
-        found = true;
-      } else {
-        parts.push_back(input);
-      }
-    }
-    if (!found)
-      return failure();
-    rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), parts,
-                                          op.getAxisAttr());
-    return success();
   }
 };
 
@@ -498,9 +370,7 @@ struct EmptyValue final : RewritePattern {
 } // namespace
 
 void fusion::populateStructuralPatterns(RewritePatternSet &patterns) {
-  patterns.add<EmptyValue, TransposeToReshape, BroadcastToReshape,
-               DropUnitDimsOfBroadcast, MergeBroadcasts, TransposeOfBroadcast,
-               SinkMoves, MergeSlices, SliceOfConcat, FlattenConcat, MergePads,
-               GatherToSlice, ReduceOfUnitDims, MatmulOfTranspose>(
-      patterns.getContext());
+  patterns.add<EmptyValue, DropUnitDimsOfBroadcast, TransposeOfBroadcast,
+               SinkMoves, SliceOfConcat, MergePads, GatherToSlice,
+               ReduceOfUnitDims, MatmulOfTranspose>(patterns.getContext());
 }
