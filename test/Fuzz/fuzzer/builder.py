@@ -50,6 +50,7 @@ class Builder:
         self.graph = Graph(key)
         self.values = []
         self.hot = None  # a value that several ops in a row read
+        self.next = None  # what the next op reads, where it can
 
     # Values -----------------------------------------------------------------
 
@@ -164,6 +165,8 @@ class Builder:
 
     def pick(self, accept=lambda value: True):
         """An existing value, recent and much read ones first; or None."""
+        if self.next and accept(self.next):
+            return self.next
         if self.hot and self.chance(0.35) and accept(self.hot):
             return self.hot
         found = [value for value in self.values if accept(value)]
@@ -173,6 +176,16 @@ class Builder:
         if self.chance(0.15):
             self.hot = value
         return value
+
+    def follow(self, x, makers, count):
+        """`count` ops of the makers, each on the result of the one before."""
+        for _ in range(count):
+            self.next = x
+            try:
+                x = getattr(self, self.random.choice(makers))() or x
+            finally:
+                self.next = None
+        return x
 
     def number(self, *, clean=False):
         found = self.pick(lambda v: v.dtype != "i1" and (v.clean or not clean))
@@ -230,7 +243,7 @@ class Builder:
         rank = self.choose(0, 1, 1, 2, 2, 2, 3, 3, 4)
         sizes = [self.choose(1, 2, 3, 4, 4, 5, 8) if not self.chance(0.03) else 0 for _ in range(rank)]
         if rank and self.chance(0.05):
-            sizes[self.random.randrange(rank)] = self.choose(16, 17, 33)
+            sizes[self.random.randrange(rank)] = self.choose(13, 15, 16, 17, 31, 33)
         if self.dynamic and rank and self.chance(0.7):
             sizes[0 if self.chance(0.9) else self.random.randrange(rank)] = Batch(1)
         return tuple(sizes)

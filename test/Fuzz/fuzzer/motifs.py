@@ -10,7 +10,7 @@
 import numpy as np
 
 from builder import Builder, join
-from data import FLOATS, encode
+from data import FLOATS, INTS, encode
 from graph import Batch, isStatic
 from ops import accumulated
 
@@ -45,12 +45,26 @@ class Motifs(Builder):
             y = self.product(left, w)
             if self.chance(0.5):
                 y = self.binary("add", y, self.broadcast(self.weights((y.shape[-1],), x.dtype), [len(y.shape) - 1], y.shape))
-            if self.chance(0.3):
-                y = self.unary("relu", y, y.magnitude)
             results.append(y)
+        if self.chance(0.6):
+            results = [self.activated(y) for y in results]
+        if self.chance(0.4):
+            # Read in another order, so that nothing has to be dense.
+            results = [self.reduced("max", y, [len(y.shape) - 1]) if self.chance(0.3) else self.transposed(
+                y, [*range(len(y.shape) - 2), len(y.shape) - 1, len(y.shape) - 2]) for y in results]
         if self.chance(0.2):
             self.unary("neg", self.random.choice(weights))
         return results[-1]
+
+    def activated(self, y):
+        """Of one kind or not, of one parameter or not."""
+        name = self.choose("relu", "relu") if self.exact else self.choose("relu", "leaky_relu", "leaky_relu", "elu", "gelu", "sigmoid")
+        if name == "relu":
+            return self.unary("relu", y, y.magnitude)
+        if name == "gelu":
+            return self.emit(f"gelu {self.choose('erf', 'tanh')}, {{0}} : {{t0}}", [y], y.shape, y.dtype, rounds=True)
+        alpha = "" if name == "sigmoid" else f" alpha = {self.choose('0.25', '0.5', '1.5')}"
+        return self.unary(name, y, rounds=True, extra=alpha)
 
     def makeTied(self):
         """One weight for several products, of few rows and of many, the other way
@@ -215,7 +229,11 @@ class Motifs(Builder):
             shape = self.choose((x.shape[axis],), (1,), x.shape)
             if all(not isinstance(dim, Batch) for dim in shape):
                 gain = self.weights(shape, x.dtype)
-                y = self.binary("mul", y, gain if shape == x.shape else self.broadcast(gain, [axis], x.shape))
+                # Along the norm; or, as long, across it.
+                to = self.random.choice(kept) if self.chance(0.2) and kept and shape != x.shape else axis
+                if shape != x.shape and shape != (1,) and x.shape[to] != x.shape[axis]:
+                    to = axis
+                y = self.binary("mul", y, gain if shape == x.shape else self.broadcast(gain, [to], x.shape))
         if self.chance(0.4):
             y = self.binary("add", y, self.broadcast(self.weights((x.shape[axis],), x.dtype), [axis], x.shape)
                             if isStatic(x.shape[axis:axis + 1]) else x)
@@ -275,6 +293,39 @@ class Motifs(Builder):
             y = self.product(self.tame(y), self.weights((y.shape[-1], x.shape[-1]), x.dtype))
             x = self.binary("add", x, y)
         return x
+
+    def makeMoves(self):
+        """Moves of moves, which merge into one."""
+        x = self.input(tuple(self.random.randint(4, 12) for _ in range(self.choose(1, 2, 2, 3))), self.choose("f32", "i32", "f16"))
+        return self.follow(x, ["makeSlice"] * 4 + ["makeReverse", "makeTranspose", "makeTranspose", "makePad", "makeConcat", "makeBroadcast",
+                                                   "makeReshape"], self.random.randint(2, 5))
+
+    def makeImages(self):
+        """What stands between convolutions: each op has axes of its own."""
+        x = self.makeConv(dtype=self.choose("f32", "f32", "f16"))
+        between = ["makePool", "makeReduce", "makeConcat", "makePad", "makeSlice", "makeBatchNorm", "makeUnary", "makeBinary", "makeTranspose",
+                   "makeReverse"] + ["makeNorm"] * 4
+        x = self.follow(x, between, self.random.randint(1, 3))
+        return self.follow(x, ["makeConv", "makeConv", "makePool"], self.choose(0, 1, 1))
+
+    def makeFolded(self):
+        """Constants alone: what compiling computes is what running would."""
+        dtype = self.random.choice(INTS + ["f32", "f16", "f64"])
+        shape = (self.choose(3, 5), self.choose(4, 8))
+        x = self.constant(shape, dtype, self.numbers(shape, dtype, self.chance(0.2)))
+        for _ in range(self.random.randint(1, 4)):
+            way = self.random.random()
+            if way < 0.65:
+                y = self.constant(x.shape, dtype, self.numbers(x.shape, dtype, self.chance(0.2)))
+                names = ["add", "sub", "mul", "max", "min"] + (["div", "rem"] * 2 if dtype in INTS else ["div"])
+                x = self.binary(self.random.choice(names), *self.shuffled(x, y))
+            elif way < 0.8:
+                x = self.unary(self.choose("neg", "abs", "sign"), x, x.magnitude)
+            elif way < 0.9 and len(x.shape) > 1:
+                x = self.reduced(self.choose("max", "min"), x, [self.random.randrange(len(x.shape))])
+            elif len(x.shape) > 1:
+                x = self.transposed(x, [1, 0])
+        return self.binary("max", x, self.input(x.shape, dtype)) if self.chance(0.5) else x
 
     # Order and memory ------------------------------------------------------------
 

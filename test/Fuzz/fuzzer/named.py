@@ -51,7 +51,7 @@ class Contractions(Builder):
         """A value with channels and one to three spatial dimensions, and its layout."""
         x = self.pick(lambda v: v.dtype == dtype and 3 <= len(v.shape) <= 5 and isStatic(v.shape[1:]) and
                       all(dim >= 2 for dim in v.shape[1:]))
-        if not x or self.chance(0.4):
+        if not x or (not self.next and self.chance(0.4)):
             batch = Batch(1) if self.dynamic else self.choose(0, 1, 1, 2) if self.chance(0.3) else 1
             spatial = self.choose(1, 2, 2, 2, 3)
             x = self.input((batch,) + tuple(self.random.randint(2, 5) for _ in range(spatial + 1)), dtype, special=self.chance(0.05))
