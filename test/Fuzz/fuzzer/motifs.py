@@ -202,6 +202,9 @@ class Motifs(Builder):
     def makeWrittenNorm(self, x=None):
         """layer_norm, rms_norm or softmax from primitive ops, or a near miss: a
         wrong axis, a scale that only broadcasts, an interior value read again."""
+        if x is None and self.chance(0.25):
+            # Square: what lies along the rows fits across them too.
+            x = self.input((self.choose(3, 4, 8),) * 2, self.choose("f32", "f32", "f64", "f16"), special=False)
         x = x or self.floating(accept=lambda v: len(v.shape) >= 2 and isStatic(v.shape) and all(v.shape)) or self.block(rank=2)
         x = self.tame(x)
         rank = len(x.shape)
@@ -226,11 +229,11 @@ class Motifs(Builder):
         else:
             y = self.binaryRounded("div", centered, back(self.unary("sqrt", spread, rounds=True)))
         if self.chance(0.7):
-            shape = self.choose((x.shape[axis],), (1,), x.shape)
+            shape = self.choose((x.shape[axis],), (x.shape[axis],), (x.shape[axis],), (1,), x.shape)
             if all(not isinstance(dim, Batch) for dim in shape):
                 gain = self.weights(shape, x.dtype)
                 # Along the norm; or, as long, across it.
-                to = self.random.choice(kept) if self.chance(0.2) and kept and shape != x.shape else axis
+                to = self.random.choice(kept) if self.chance(0.4) and kept and shape != x.shape else axis
                 if shape != x.shape and shape != (1,) and x.shape[to] != x.shape[axis]:
                     to = axis
                 y = self.binary("mul", y, gain if shape == x.shape else self.broadcast(gain, [to], x.shape))
