@@ -6,6 +6,10 @@
 // Broadcasts and iotas are evaluated for other evaluations but stay where they
 // are read at run time: there they cost nothing.
 //
+// What one walk replaces may leave a constant to a reader that the limit
+// stopped, so the walk is repeated until it changes nothing: a second run of
+// the pass has nothing to do.
+//
 //===----------------------------------------------------------------------===//
 #include "ConstantEvaluator.h"
 #include "RewriteRecord.h"
@@ -24,6 +28,9 @@ using namespace mlir;
 using namespace fusion;
 
 static constexpr llvm::StringLiteral kRule = "evaluate-constants";
+
+/// On a module that reached `total-growth`: the bytes that were added.
+static constexpr llvm::StringLiteral kGrowthAttr = "fusion.evaluated_bytes";
 
 /// Most elements that the evaluation of one op may touch.
 static constexpr int64_t kMaxWork = int64_t(1) << 26;
@@ -57,18 +64,29 @@ struct Known {
 
 class BlockEvaluator {
 public:
-  BlockEvaluator(ModuleOp module, ConstantReader &reader, const Limits &limits)
-      : reader(reader), limits(limits) {
-    for (auto function : module.getOps<FunctionOpInterface>())
-      function->walk([&](GetParameterOp get) {
-        ++parameterReads[get.getParameterAttr().getAttr()];
-      });
-  }
+  /// `totalGrowth` is what earlier runs have added to the module.
+  BlockEvaluator(ModuleOp module, ConstantReader &reader, const Limits &limits,
+                 int64_t totalGrowth)
+      : module(module), reader(reader), limits(limits),
+        totalGrowth(totalGrowth) {}
 
-  /// Evaluates the ops of a block. Returns how many of them may differ in the
-  /// last bit from what a target computes.
-  int64_t run(Block &block);
+  /// Before each walk over the functions: counts what reads each parameter and
+  /// forgets what stopped ops in the last walk.
+  void startWalk();
+  /// Evaluates the ops of a block and says whether it changed.
+  bool run(Block &block);
+
+  /// Of the last block: ops that became constants, and those among them that
+  /// may differ in the last bit from what a target computes.
   int64_t getEvaluatedCount() const { return evaluatedCount; }
+  int64_t getRoundedCount() const { return roundedCount; }
+  /// Of the last walk: ops that a limit stopped, with the reason.
+  ArrayRef<std::pair<Location, std::string>> getStopped() const {
+    return stopped;
+  }
+  bool wasStopped() const { return isStopped; }
+  bool isTotalReached() const { return totalReached; }
+  int64_t getTotalGrowth() const { return totalGrowth; }
 
 private:
   void visit(Operation *op);
@@ -76,8 +94,9 @@ private:
   Known *lookup(Value value);
   void need(Value value);
   void release(Value value);
-  void replace();
+  bool replace();
 
+  ModuleOp module;
   ConstantReader &reader;
   Limits limits;
   llvm::DenseMap<StringAttr, int64_t> parameterReads;
@@ -85,7 +104,9 @@ private:
   SmallVector<Value> evaluated;
   /// Constants and parameters that were read.
   SmallVector<Value> leaves;
-  int64_t totalGrowth = 0;
+  SmallVector<std::pair<Location, std::string>> stopped;
+  bool isStopped = false, totalReached = false;
+  int64_t totalGrowth;
   int64_t evaluatedCount = 0;
   int64_t roundedCount = 0;
 };
@@ -93,6 +114,10 @@ private:
 
 static int64_t countUses(Value value) {
   return std::distance(value.use_begin(), value.use_end());
+}
+
+static bool hasOneUser(Value value) {
+  return !value.use_empty() && llvm::all_equal(value.getUsers());
 }
 
 /// An op that generated code computes from indices alone, at no cost.
@@ -113,7 +138,7 @@ Known *BlockEvaluator::lookup(Value value) {
     return nullptr;
   entry.data = *data;
   leaves.push_back(value);
-  bool isOnlyReader = value.hasOneUse();
+  bool isOnlyReader = hasOneUser(value);
   if (auto get = value.getDefiningOp<GetParameterOp>())
     isOnlyReader &= parameterReads[get.getParameterAttr().getAttr()] == 1;
   entry.freed = isOnlyReader ? data->getStoredBytes() : 0;
@@ -144,13 +169,16 @@ bool BlockEvaluator::tryEvaluate(Operation *op) {
                                       : *getByteSize(type);
   int64_t growth = std::max<int64_t>(bytes - freed, 0);
   if (growth > limits.growth || totalGrowth + growth > limits.totalGrowth) {
+    isStopped = true;
+    totalReached |= growth <= limits.growth;
     // A broadcast or iota stays in any case.
     if (!isa<BroadcastOp, IotaOp>(op))
-      remark::missed(op->getLoc(), getRemarkOpts(kRule)) << remark::reason(
-          "evaluating {0} adds {1} bytes, limit {2} an op and {3} left "
-          "in all",
-          op->getName().getStringRef(), growth, limits.growth,
-          limits.totalGrowth - totalGrowth);
+      stopped.emplace_back(
+          op->getLoc(),
+          llvm::formatv("evaluating {0} adds {1} bytes, limit {2} an op and "
+                        "{3} left in all",
+                        op->getName().getStringRef(), growth, limits.growth,
+                        limits.totalGrowth - totalGrowth));
     return false;
   }
 
@@ -160,7 +188,7 @@ bool BlockEvaluator::tryEvaluate(Operation *op) {
   entry.isExact = plan->isExact;
   entry.growth = growth;
   Value result = op->getResult(0);
-  entry.freed = result.hasOneUse() ? freed : 0;
+  entry.freed = hasOneUser(result) ? freed : 0;
   entry.pendingUses = countUses(result);
   entry.isKept = isFreeAtRunTime(op, entry.data);
   if (entry.isKept)
@@ -214,12 +242,16 @@ void BlockEvaluator::visit(Operation *op) {
     release(operand);
 }
 
-/// Puts constants where they are needed and erases what they replace.
-void BlockEvaluator::replace() {
+/// Puts constants where they are needed and erases what they replace; says
+/// whether there was any.
+bool BlockEvaluator::replace() {
+  bool changed = false;
   for (Value value : evaluated) {
     Known &entry = known[value];
-    if (!entry.isNeeded || entry.isKept)
+    if (!entry.isNeeded || entry.isKept) {
+      totalGrowth -= entry.growth;
       continue;
+    }
     OpBuilder builder(entry.op);
     std::string name =
         (entry.op->getName().stripDialect() + "_evaluated").str();
@@ -232,23 +264,37 @@ void BlockEvaluator::replace() {
   }
   for (Value value : llvm::reverse(evaluated)) {
     Operation *op = known[value].op;
-    if (op->use_empty())
+    if (op->use_empty()) {
       op->erase();
+      changed = true;
+    }
   }
   for (Value value : leaves)
-    if (value.use_empty())
+    if (value.use_empty()) {
       value.getDefiningOp()->erase();
+      changed = true;
+    }
+  return changed;
 }
 
-int64_t BlockEvaluator::run(Block &block) {
+void BlockEvaluator::startWalk() {
+  stopped.clear();
+  isStopped = totalReached = false;
+  parameterReads.clear();
+  for (auto function : module.getOps<FunctionOpInterface>())
+    function->walk([&](GetParameterOp get) {
+      ++parameterReads[get.getParameterAttr().getAttr()];
+    });
+}
+
+bool BlockEvaluator::run(Block &block) {
   known.clear();
   evaluated.clear();
   leaves.clear();
   evaluatedCount = roundedCount = 0;
   for (Operation &op : block)
     visit(&op);
-  replace();
-  return roundedCount;
+  return replace();
 }
 
 namespace {
@@ -260,18 +306,37 @@ struct EvaluateConstants final
     ModuleOp module = getOperation();
     declareRewrite(module, kRule, "an op whose operands are all constants");
     ConstantReader reader(module, getParameterFolder(module, parameterFolder));
+    auto earlier = module->getAttrOfType<IntegerAttr>(kGrowthAttr);
     BlockEvaluator evaluator(module, reader,
-                             {growth, totalGrowth, exactRewritesOnly});
+                             {growth, totalGrowth, exactRewritesOnly},
+                             earlier ? earlier.getInt() : 0);
+    llvm::MapVector<Operation *, int64_t> evaluated;
     int64_t rounded = 0;
-    for (auto function : module.getOps<FunctionOpInterface>()) {
-      if (function.isExternal() || !function.getFunctionBody().hasOneBlock())
-        continue;
-      rounded += evaluator.run(function.getFunctionBody().front());
-      if (evaluator.getEvaluatedCount() > 0)
+    // Only what a limit stopped can gain from another walk.
+    for (bool isChanged = true; isChanged;) {
+      isChanged = false;
+      evaluator.startWalk();
+      for (auto function : module.getOps<FunctionOpInterface>()) {
+        if (function.isExternal() || !function.getFunctionBody().hasOneBlock())
+          continue;
+        isChanged |= evaluator.run(function.getFunctionBody().front());
+        evaluated[function] += evaluator.getEvaluatedCount();
+        rounded += evaluator.getRoundedCount();
+      }
+      isChanged &= evaluator.wasStopped();
+    }
+    for (const auto &[location, reason] : evaluator.getStopped())
+      remark::missed(location, getRemarkOpts(kRule))
+          << remark::reason("{0}", reason);
+    for (auto [function, count] : evaluated)
+      if (count > 0)
         remark::passed(function->getLoc(), getRemarkOpts(kRule))
             << remark::add("computed what depends on constants only")
-            << remark::metric("Constants", evaluator.getEvaluatedCount());
-    }
+            << remark::metric("Constants", count);
+    // Another run of the pass does not get the same bytes again.
+    if (earlier || evaluator.isTotalReached())
+      module->setAttr(kGrowthAttr, Builder(module).getI64IntegerAttr(
+                                       evaluator.getTotalGrowth()));
     recordRewrites(module, kRule, rounded);
     eraseUnusedParameters(module);
   }

@@ -39,7 +39,7 @@ NOT_SHUFFLED = {"fusion-emit-kernels", "fusion-lower-kernels", "fusion-codegen",
                 "fusion-record-fusion-certificate", "fusion-verify-fusion-certificate", "fusion-track-decisions",
                 "fusion-verify-fusion", "fusion-write-plan"} | TO_PROGRAMS
 VARIANTS = {"fusion-fuse-vertical": ["max-ops=3", "max-inputs=6", "separate"], "fusion-fuse": ["max-ops=2"],
-            "fusion-evaluate-constants": ["exact-rewrites-only"], "fusion-propagate-layout": ["layout=keep"]}
+            "fusion-evaluate-constants": ["exact-rewrites-only", "growth=0", "growth=24", "total-growth=64"], "fusion-propagate-layout": ["layout=keep"]}
 
 
 def before(name):
