@@ -2,7 +2,9 @@
 //
 // The loop over ops: read operands, apply the op's rule, check the results
 // against their types, keep them until their last use. Futures are evaluated
-// when they are started; donated arguments are poisoned when they are taken.
+// when they are started. Donated arguments keep their values, since a compiled
+// module writes their bytes when nothing reads them any more; only donations
+// that no module can honour are refused.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,63 +45,47 @@ static llvm::Error checkType(mlir::Operation *op, mlir::Type declared,
 // Donated arguments
 //===----------------------------------------------------------------------===//
 
-/// Finds, for each donated argument, the op that writes the result it is
-/// donated to: behind views, and the async op behind an await.
-llvm::Error RankEvaluator::findDonations(Tensors inputs) {
+static mlir::Value rootOf(mlir::Value value) {
+  while (auto view = value.getDefiningOp<ReshapeOp>())
+    value = view.getInput();
+  return value;
+}
+
+/// Refuses donations to a result that does not exist, has another type or two
+/// donors, and a donated argument that is another result as well.
+llvm::Error RankEvaluator::checkDonations() {
   mlir::Operation *terminator = function.getBody().front().getTerminator();
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t, 1>> resultsOf;
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
+    resultsOf[rootOf(value)].push_back(i);
+  llvm::DenseMap<int64_t, unsigned> donorOf;
   for (mlir::BlockArgument argument : function.getArguments()) {
+    unsigned number = argument.getArgNumber();
     auto index = function.getArgAttrOfType<mlir::IntegerAttr>(
-        argument.getArgNumber(), FusionDialect::kDonatedAttr);
+        number, FusionDialect::kDonatedAttr);
     if (!index)
       continue;
     int64_t result = index.getInt();
-    std::string name = getArgumentName(function, argument.getArgNumber());
+    auto refuse = [&](const llvm::Twine &why) {
+      return failAt(function, FailureKind::Program,
+                    "argument '" + getArgumentName(function, number) +
+                        "' is donated to result " + llvm::Twine(result) + ", " +
+                        why);
+    };
     if (result < 0 || result >= terminator->getNumOperands())
-      return failAt(function, FailureKind::Program,
-                    "argument '" + name + "' is donated to result " +
-                        llvm::Twine(result) + ", which does not exist");
-    mlir::Value value = terminator->getOperand(result);
-    if (value.getType() != argument.getType())
-      return failAt(function, FailureKind::Program,
-                    "argument '" + name + "' is donated to result " +
-                        llvm::Twine(result) + " of another type");
-    while (auto view = value.getDefiningOp<ReshapeOp>())
-      value = view.getInput();
-    mlir::Operation *taker = value.getDefiningOp();
-    if (auto await = llvm::dyn_cast_or_null<AwaitOp>(taker))
-      taker = await.getFuture().getDefiningOp();
-    views[argument] = argument;
-    if (taker)
-      takers[taker].push_back(argument);
+      return refuse("which does not exist");
+    if (terminator->getOperand(result).getType() != argument.getType())
+      return refuse("which has another type");
+    auto [donor, isNew] = donorOf.try_emplace(result, number);
+    if (!isNew)
+      return refuse("which has the bytes of argument '" +
+                    getArgumentName(function, donor->second) + "' already");
+    for (int64_t other : resultsOf.lookup(argument))
+      if (other != result)
+        return refuse("but is result " + llvm::Twine(other) +
+                      " too: return a copy, or do not donate it");
   }
   return llvm::Error::success();
-}
-
-llvm::Error RankEvaluator::checkNotPoisoned(mlir::Operation *reader,
-                                            mlir::Value value) {
-  auto view = views.find(value);
-  if (view == views.end())
-    return llvm::Error::success();
-  auto taken = poisoned.find(view->second);
-  if (taken == poisoned.end())
-    return llvm::Error::success();
-  auto argument = llvm::cast<mlir::BlockArgument>(view->second);
-  std::string what;
-  llvm::raw_string_ostream os(what);
-  os << "it reads argument '"
-     << getArgumentName(function, argument.getArgNumber())
-     << "', whose bytes were donated and written by '"
-     << taken->second->getName() << "' at " << taken->second->getLoc()
-     << "; read it before, or do not donate it";
-  return failAt(reader, FailureKind::Program, what);
-}
-
-void RankEvaluator::poisonAfter(mlir::Operation *op) {
-  auto it = takers.find(op);
-  if (it == takers.end())
-    return;
-  for (mlir::Value argument : it->second)
-    poisoned[argument] = op;
 }
 
 //===----------------------------------------------------------------------===//
@@ -117,8 +103,6 @@ RankEvaluator::readOperands(mlir::Operation *op) {
   std::vector<Tensor> operands;
   operands.reserve(op->getNumOperands());
   for (mlir::Value operand : op->getOperands()) {
-    if (llvm::Error error = checkNotPoisoned(op, operand))
-      return std::move(error);
     auto it = values.find(operand);
     if (it == values.end())
       return failAt(op, FailureKind::Program, "an operand has no value");
@@ -136,13 +120,6 @@ llvm::Error RankEvaluator::defineResults(mlir::Operation *op, Tensors results) {
     if (llvm::Error error = checkType(op, value.getType(), tensor))
       return error;
     define(value, tensor);
-  }
-  if (auto view = llvm::dyn_cast<ReshapeOp>(op)) {
-    auto donated = views.find(view.getInput());
-    if (donated != views.end()) {
-      mlir::Value argument = donated->second;
-      views[view.getResult()] = argument;
-    }
   }
   if (options.onResult)
     options.onResult(op, results, context.rank);
@@ -178,9 +155,8 @@ llvm::Error RankEvaluator::leave(mlir::Operation *parent,
   }
   if (auto async = llvm::dyn_cast<AsyncOp>(parent))
     futures[async.getFuture()].values = std::move(results);
-  else if (llvm::Error error = defineResults(parent, results))
-    return error;
-  poisonAfter(parent);
+  else
+    return defineResults(parent, results);
   return llvm::Error::success();
 }
 
@@ -226,14 +202,11 @@ llvm::Error RankEvaluator::evaluate(mlir::Operation *op) {
   Results results = (*rule)(op, *operands, context);
   if (!results)
     return locateError(op, results.takeError());
-  if (llvm::Error error = defineResults(op, *results))
-    return error;
-  poisonAfter(op);
-  return llvm::Error::success();
+  return defineResults(op, *results);
 }
 
 Results RankEvaluator::run(Tensors inputs) {
-  if (llvm::Error error = findDonations(inputs))
+  if (llvm::Error error = checkDonations())
     return std::move(error);
   for (auto [argument, tensor] :
        llvm::zip_equal(function.getArguments(), inputs))

@@ -39,8 +39,7 @@ private:
     mlir::Operation *awaitedBy = nullptr;
   };
 
-  llvm::Error findDonations(Tensors inputs);
-  llvm::Error checkNotPoisoned(mlir::Operation *reader, mlir::Value value);
+  llvm::Error checkDonations();
   llvm::Expected<std::vector<Tensor>> readOperands(mlir::Operation *op);
   void define(mlir::Value value, Tensor tensor);
   llvm::Error defineResults(mlir::Operation *op, Tensors results);
@@ -48,7 +47,6 @@ private:
   llvm::Error enter(mlir::Operation *op);
   llvm::Error leave(mlir::Operation *parent, std::vector<Tensor> values);
   llvm::Error await(mlir::Operation *op);
-  void poisonAfter(mlir::Operation *op);
 
   mlir::func::FuncOp function;
   const Options &options;
@@ -57,12 +55,6 @@ private:
   llvm::DenseMap<mlir::Value, Slot> values;
   llvm::DenseMap<mlir::Value, Future> futures;
   std::vector<Tensor> returned;
-
-  /// Arguments whose bytes an op takes over, and after it ran, by whom.
-  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value, 1>> takers;
-  llvm::DenseMap<mlir::Value, mlir::Operation *> poisoned;
-  /// Views of donated arguments: reading one reads the argument's bytes.
-  llvm::DenseMap<mlir::Value, mlir::Value> views;
 };
 
 } // namespace fusion::reference

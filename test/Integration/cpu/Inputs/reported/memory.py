@@ -54,3 +54,11 @@ def outputOverItsInputNeedsOneIndexMap(t):
         t.agree(program(inputs, small, {"y": ("%y", T)}, attributes=donated), inputs, {"y": x.T + z}, ways=("plain", "unfused"))
         row = f"%s = fusion.reduce sum, %x dims = [0] : {T}\n%b = fusion.broadcast %s dims = [1] : tensor<{n}xf32> to {T}\n%y = fusion.add %b, %x : {T}"
         t.agree(program(inputs, row, {"y": ("%y", T)}, attributes=donated), inputs, {"y": x.sum(0)[None, :] + x}, ways=("plain", "unfused"))
+        # Read behind the result that takes the bytes, and through a view.
+        later = f"""%d = fusion.add %x, %z : {T}
+          %v = fusion.reshape %x : {T} to tensor<{n * n}xf32>
+          %s = fusion.reverse %v dims = [0] : tensor<{n * n}xf32>
+          %w = fusion.mul %x, %d : {T}
+          %m = fusion.matmul %x, %i : {T}, {T}"""
+        t.agree(program(inputs, later, {"y": ("%d", T), "s": ("%s", f"tensor<{n * n}xf32>"), "w": ("%w", T), "m": ("%m", T)}, attributes=donated), inputs,
+                {"y": x + z, "s": x.reshape(-1)[::-1], "w": x * (x + z), "m": x}, ways=("plain", "unfused"))
