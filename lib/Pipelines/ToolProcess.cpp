@@ -14,6 +14,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <csignal>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -57,8 +59,28 @@ static void reportFatal(void *, const char *reason, bool) {
   llvm::errs() << "error: internal error: " << reason << "\n";
 }
 
+/// Whether the process has nearly all the address space it may have: its stack
+/// could not grow. Only async-signal-safe calls.
+static bool isAddressSpaceFull() {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return false;
+  int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  char text[32] = {};
+  ssize_t size = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+  if (file >= 0)
+    close(file);
+  rlim_t pages = 0;
+  for (ssize_t i = 0; i < size && text[i] >= '0' && text[i] <= '9'; ++i)
+    pages = pages * 10 + rlim_t(text[i] - '0');
+  constexpr rlim_t kMargin = rlim_t(1) << 20;
+  return pages * rlim_t(sysconf(_SC_PAGESIZE)) + kMargin > limit.rlim_cur;
+}
+
 /// Runs before LLVM prints its stack dump.
 static void announceCrash(void *) {
+  if (isAddressSpaceFull())
+    endWithoutMemory(nullptr, nullptr, false);
   rt::removeTemporaryFile();
   static const char message[] =
       "error: internal error: the compiler crashed, in the place below, report "

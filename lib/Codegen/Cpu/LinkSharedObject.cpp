@@ -106,6 +106,17 @@ static Error writeAll(int descriptor, ArrayRef<char> bytes) {
   return Error::success();
 }
 
+/// lld says what the system refused it by the system's words only.
+static Error failWithMessages(const std::string &messages) {
+  for (int code : {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOSPC})
+    if (StringRef(messages).contains(std::generic_category().message(code))) {
+      errno = code;
+      return failWithErrno("lld cannot open its files");
+    }
+  return createStringError("internal error: the kernels do not link: " +
+                           messages);
+}
+
 Expected<std::vector<uint8_t>> fusion::linkSharedObject(ArrayRef<char> object) {
   Descriptor input(memfd_create("fusion-kernels", MFD_CLOEXEC));
   if (input.get() < 0)
@@ -147,7 +158,6 @@ Expected<std::vector<uint8_t>> fusion::linkSharedObject(ArrayRef<char> object) {
   writeEnd.close(); // the last writer: the reader sees the end
   std::vector<uint8_t> linked = reader.finish();
   if (code != 0)
-    return createStringError("internal error: the kernels do not link: " +
-                             messages);
+    return failWithMessages(messages);
   return linked;
 }

@@ -41,6 +41,18 @@ static Status systemError(const char *what) {
                     std::strerror(code));
 }
 
+/// Whether `size` more bytes, and some for the loader itself, can be mapped: it
+/// does not say why it failed.
+static bool canMap(size_t size) {
+  size += size_t(1) << 20;
+  void *bytes = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (bytes == MAP_FAILED)
+    return false;
+  munmap(bytes, size);
+  return true;
+}
+
 /// A sealed anonymous file holding `code`, or -1 and errno.
 static int makeSealedFile(const std::vector<uint8_t> &code) {
   unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -92,13 +104,13 @@ Expected<std::unique_ptr<NativeCode>> NativeCode::load(const Module &module) {
   if (code->descriptor < 0)
     return systemError("can't make an anonymous file");
   std::string path = "/proc/self/fd/" + std::to_string(code->descriptor);
-  errno = 0;
   code->handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!code->handle) {
-    bool noMemory = errno == ENOMEM;
+    bool noMemory = !canMap(module.nativeCode.size());
     const char *why = dlerror();
     return Status(noMemory ? Code::Resources : Code::Environment,
-                  std::string("native code: can't be mapped (") +
+                  std::string("native code: can't be mapped") +
+                      (noMemory ? ", memory is short (" : " (") +
                       (why ? why : "unknown reason") + ")");
   }
   if (!imports.empty()) {

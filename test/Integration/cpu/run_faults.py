@@ -109,14 +109,33 @@ def smallAddressSpaces(checks, root):
                 seen.add((name, "loader"))  # the system's loader; no code of ours ran
             elif done.returncode == 0:
                 seen.add((name, "works"))
-            elif name == "compile" and done.returncode == 9:
-                # The stack could not grow: a crash, told as one.
-                stage.check(what, "error first", errors.startswith("error: "), errors[:300])
             else:
                 seen.add((name, "refused"))
                 stage.expectRefused(what, done, (6,), ("memory",))
             stage.reset()
     checks.check("space: both tools work when there is enough", {("compile", "works"), ("run", "works")} <= seen, str(seen))
+
+
+def memoryEnds(checks, root):
+    """Wherever memory ends, for the heap, the stack, the linker or the loader, the
+    tools say so and leave nothing behind."""
+    stage = stageOf(checks, root, "ends", LOGARITHM)
+    shim = buildShim(root, "no_memory")
+    for name, step, command in (("compile", 700, compiler("m.mlir", "-o", "n.fsn")),
+                                ("run", 150, runner("m.fsn", "--random-inputs", 1, "--threads", 1, "--output-dir", "out"))):
+        refused, number = 0, step
+        while True:
+            done, reached = stage.strike(shim, number, command)
+            if not reached:
+                break
+            if done.returncode:  # zero: nothing more was needed
+                refused += 1
+                stage.expectRefused(f"{name}, allocation {number}", done, (6,), ("memory",))
+            stage.reset()
+            number += step
+        checks.check(f"ends: {name} is refused memory", refused >= 10, f"{refused} times")
+        checks.check(f"ends: {name} works with memory", done.returncode == 0, done.stderr.decode()[:300])
+        stage.reset()
 
 
 def rehashed(data, major, minor):
@@ -223,7 +242,7 @@ def wrongInputs(checks, root):
 def main():
     checks = Checks()
     with tempfile.TemporaryDirectory(prefix="fusion-run-") as scratch:
-        for part in (memoryLimits, smallAddressSpaces, otherVersions, notANumber, payloads, wrongInputs):
+        for part in (memoryLimits, smallAddressSpaces, memoryEnds, otherVersions, notANumber, payloads, wrongInputs):
             part(checks, Path(scratch))
     return checks.finish()
 

@@ -39,10 +39,10 @@ def writeSafetensors(path, name, array):
     Path(path).write_bytes(len(header).to_bytes(8, "little") + header + array.tobytes())
 
 
-def buildShim(folder):
-    """The library that makes the n-th call fail."""
-    library = Path(folder) / "fail_at.so"
-    subprocess.run(["clang-22", "-O1", "-fPIC", "-shared", HERE / "fail_at.c", "-o", library, "-ldl"], check=True)
+def buildShim(folder, name="fail_at"):
+    """A library to preload: makes the n-th call fail, or memory end there."""
+    library = Path(folder) / f"{name}.so"
+    subprocess.run(["clang-22", "-O1", "-fPIC", "-shared", HERE / f"{name}.c", "-o", library, "-ldl"], check=True)
     return library
 
 
