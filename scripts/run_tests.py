@@ -91,14 +91,14 @@ def gtestSuite(build, wanted):
     return suite
 
 
-def litSuite(build):
+def litSuite(build, switches=None):
     words = {"Passed": "passed", "Passed With Retry": "passed", "Expectedly Failed": "passed",
              "Failed": "failed", "Unresolved": "failed", "Timed Out": "failed",
              "Unexpectedly Passed": "failed", "Unsupported": "skipped", "Skipped": "skipped"}
 
     def suite(pattern):
         status, text = run(["ninja", "-C", build, "check-fusion-lit"],
-                           env={"LIT_FILTER": pattern} if pattern else None)
+                           env={**(switches or {}), **({"LIT_FILTER": pattern} if pattern else {})})
         result = Result(output=text)
         for word, count in re.findall(r"^\s+([A-Z][A-Za-z ]+?)\s*:\s*(\d+)(?: \(|$)", text, re.M):
             if word in words:
@@ -206,6 +206,8 @@ def allSuites(build):
         Suite("runtime", "runtime", "GoogleTest programs of the runtime", 1,
               gtestSuite(build, ["runtime"])),
         Suite("lit", "test/lit.cfg.py", "FileCheck tests of passes and tools", 1, litSuite(build)),
+        Suite("roundtrip", "test/lit.cfg.py", "the same, each input printed and parsed again", 1,
+              litSuite(build, {"FUSION_ROUNDTRIP": "1"})),
         Suite("python", "test/Python", "pytest: importer and Python API", 1,
               pytestSuite(ROOT / "test/Python")),
         Suite("onnx", "test/Integration/onnx/run_cases.py", "ONNX node cases, compiled and run", 500,

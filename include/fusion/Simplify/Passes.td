@@ -69,8 +69,10 @@ def EvaluateConstants : Pass<"fusion-evaluate-constants", "::mlir::ModuleOp"> {
 
     *Ensures*: the module's constants grow by at most `growth` bytes an op and
     `total-growth` in all, counted as the result's bytes less those of the
-    constants that only this op used; a splat counts as one element. The time
-    is linear in the number of ops.
+    constants that only this op used; a splat counts as one element. A module
+    that reached `total-growth` says so (`fusion.evaluated_bytes`), and another
+    run counts on from there. The time is linear in the number of ops, for each
+    walk; another walk follows where one left a stopped op a constant of its own.
 
     *Leaves alone*: broadcasts and iotas that only ops at run time read (they
     cost nothing there, their values would); `state` parameters; random numbers;
