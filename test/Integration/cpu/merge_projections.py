@@ -9,6 +9,7 @@
 # ===----------------------------------------------------------------------=== #
 """Checks fusion-merge-projections end to end; prints one line a check."""
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -170,6 +171,43 @@ def tensorParallel(t, name, widths):
     check(f"{name}: the ranks' sum is the whole", np.array_equal(total, np.maximum(x @ whole[2], 0) @ last))
 
 
+def tensorParallelRanks(t, name, widths):
+    """The two ranks' programs again, as two functions that meet in the reduction
+    of what Wo gives: the merge adds no collective, and before and after it both
+    ranks get the value of the whole product."""
+    g, rows, inner = RNG(14), 3, 16
+    whole = [g.integers(-2, 3, (inner, n)).astype(F32) for n in widths]
+    last = g.integers(-1, 2, (widths[2], 8)).astype(F32)
+    x = g.integers(-2, 3, (rows, inner)).astype(F32)
+    text = ""
+    for rank in range(2):
+        body, outputs = "", {}
+        for n, w in zip("qkv", whole):
+            half = w.shape[1] // 2
+            body += project(n, "%x", x.shape, np.ascontiguousarray(w[:, rank * half:(rank + 1) * half])) + heads(n, rows, half // 64, 64)
+            outputs[n] = (f"%{n}_h", f"tensor<{half // 64}x{rows}x64xf32>")
+        half = widths[2] // 2
+        body += f"%v_f = fusion.relu %v : tensor<{rows}x{half}xf32>\n" + project("o", "%v_f", (rows, half), last[rank * half:(rank + 1) * half])
+        body += f"%y = fusion.all_reduce sum, %o on @m[tp] : tensor<{rows}x8xf32>\n"
+        outputs["y"] = ("%y", f"tensor<{rows}x8xf32>")
+        text += program({"x": x}, body, outputs).replace("@main", f"@rank{rank}")
+    text = "fusion.mesh @m(tp = 2)\n" + text
+    merged = t.good([BIN / "fusion-opt", t.write(text), "--fusion-merge-projections"])
+    kinds = r"fusion\.(all_reduce|all_gather|reduce_scatter|all_to_all|collective_\w+)"
+    check(f"{name}: products become one on each rank, and no collective is added",
+          text.count("fusion.matmul") == 8 and merged.count("fusion.matmul") == 4 and
+          [len(re.findall(kinds, which)) for which in (text, merged)] == [2, 2])
+    want = {n: (x @ w).reshape(rows, -1, 64).transpose(1, 0, 2) for n, w in zip("qkv", whole)}
+    for label, which in (("apart", text), ("merged", merged)):
+        words, out = t.ranks(which, 2, {("x", 0): x, ("x", 1): x}, ["--function", "rank0", "--function", "rank1@1"])
+        t.good(words)
+        got = [{n: np.load(out / f"rank{rank}/{n}.npy") for n in "qkvy"} for rank in range(2)]
+        check(f"{name}, {label}: the ranks' heads side by side are the whole product's",
+              all(np.array_equal(np.concatenate([part[n] for part in got]), want[n]) for n in "qkv"))
+        check(f"{name}, {label}: both ranks hold the whole result",
+              all(np.array_equal(part["y"], np.maximum(x @ whole[2], 0) @ last) for part in got))
+
+
 def collectives(t):
     """The merge is local: the program has the collectives that it had."""
     g = RNG(13)
@@ -205,5 +243,7 @@ with tempfile.TemporaryDirectory() as name:
     specialValues(t)
     tensorParallel(t, "tp = 2 of 2048, 2048, 2048", (2048, 2048, 2048))
     tensorParallel(t, "tp = 2 of 2048, 256, 256", (2048, 256, 256))
+    tensorParallelRanks(t, "two ranks, 2048, 2048, 2048", (2048, 2048, 2048))
+    tensorParallelRanks(t, "two ranks, 2048, 256, 256", (2048, 256, 256))
     collectives(t)
 sys.exit(1 if failed else 0)
