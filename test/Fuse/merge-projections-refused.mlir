@@ -3,7 +3,7 @@
 // RUN: fusion-opt %s -split-input-file --fusion-merge-projections=distance=4 | FileCheck %s --implicit-check-not=fusion.slice
 // RUN: fusion-opt %s -split-input-file --fusion-merge-projections=distance=4 --remarks-filter=fusion -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
-// cases.md 22: one of the weights is computed at run time, here after the first
+// One of the weights is computed at run time, here after the first
 // product is used.
 // CHECK-LABEL: func @runtime_weights
 // REMARK: remark: [Missed] merge-projections {{.*}}"its weights: computed at run time"
@@ -30,7 +30,7 @@ func.func @state(%x: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
 
 // -----
 
-// cases.md 22: the query's weights have another reader, so the packed copy of
+// The query's weights have another reader, so the packed copy of
 // 256 * 128 * 4 bytes would be on top.
 // CHECK-LABEL: func @shared_weights
 // REMARK: "the weights are read elsewhere too: packing adds 131072 bytes, limit 65536"

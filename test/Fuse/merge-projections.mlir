@@ -4,7 +4,7 @@
 // RUN: fusion-opt %s -split-input-file --fusion-merge-projections --fusion-merge-projections | FileCheck %s -enable-var-scope
 // RUN: fusion-opt %s -split-input-file --fusion-merge-projections --remarks-filter=fusion -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
-// cases.md 20: widths 2, 1 and 3; the slices start where the widths before them
+// Widths 2, 1 and 3; the slices start where the widths before them
 // end. Readers that move the result read the slice: nothing is copied.
 // CHECK-LABEL: func @widths
 // CHECK-SAME: %[[X:.*]]: tensor<4x2xf32>
@@ -182,7 +182,7 @@ func.func @pointwise(%x: tensor<1x4x4x2xf32>) -> (tensor<1x2x2x2xf32>, tensor<1x
 
 // -----
 
-// cases.md 22: in cross-attention only keys and values share their left side.
+// In cross-attention only keys and values share their left side.
 // CHECK-LABEL: func @cross_attention
 // CHECK: fusion.matmul %arg0, %{{.*}} : tensor<4x1xf32>, tensor<1x1xf32>
 // CHECK: fusion.matmul %arg1, %{{.*}} : tensor<4x1xf32>, tensor<1x2xf32>

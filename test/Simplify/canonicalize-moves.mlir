@@ -16,7 +16,7 @@ func.func @unit_dims(%x: tensor<?x8x1x1xf32>) -> tensor<?x8xf32> {
 
 // -----
 
-// cases.md 30: what is computed on a broadcast is computed before it.
+// What is computed on a broadcast is computed before it.
 // CHECK-LABEL: func @before_broadcast
 // CHECK-NEXT: %[[ONE:.*]] = fusion.constant dense<1.000000e+00> : tensor<4xf32>
 // CHECK-NEXT: %[[E:.*]] = fusion.exp %{{.*}} : tensor<4xf32>
@@ -125,7 +125,7 @@ func.func @unit_reduction(%x: tensor<4x1xf32>) -> (tensor<4xf32>, tensor<4xf32>)
 // -----
 
 // Equal ops are merged, dead ones and unused constant parameters dropped, state
-// is kept. Random numbers of other offsets are other numbers (cases.md 16).
+// is kept. Random numbers of other offsets are other numbers.
 // CHECK-NOT: @unused
 // CHECK: fusion.parameter @state state
 // CHECK-LABEL: func @merge

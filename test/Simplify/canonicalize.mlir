@@ -129,7 +129,7 @@ func.func @bounds(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x
 
 // -----
 
-// cases.md 49, 51: a narrowing cast rounds and stays; log2(exp2(x)) overflows
+// A narrowing cast rounds and stays; log2(exp2(x)) overflows
 // on the way and stays. A cast that loses nothing is merged.
 // CHECK-LABEL: func @casts
 // CHECK-SAME: (%[[X:.*]]: tensor<4xf32>, %[[H:.*]]: tensor<4xf16>, %[[I:.*]]: tensor<4xi8>)

@@ -4,7 +4,7 @@
 // RUN: fusion-opt %s -split-input-file --fusion-evaluate-constants | FileCheck %s
 // RUN: fusion-opt %s -split-input-file --fusion-evaluate-constants=exact-rewrites-only | FileCheck %s --check-prefix=EXACT
 
-// cases.md 88: 400 MB of one number cost one number; a tile of a vector would
+// 400 MB of one number cost one number; a tile of a vector would
 // cost 4 MB and stays.
 // CHECK-LABEL: func @large
 // CHECK-DAG: fusion.constant dense<3.000000e+00> : tensor<1000x1000x100xf32>

@@ -39,7 +39,7 @@ func.func @integers() -> (tensor<4xi8>, tensor<4xi8>, tensor<4xi8>) {
 
 // -----
 
-// NaN goes through max and min from either side, +0 is above -0 (cases.md 47);
+// NaN goes through max and min from either side, +0 is above -0;
 // sign keeps a zero's sign; a comparison with NaN is false, but `ne`.
 // CHECK-LABEL: func @not_a_number
 // CHECK: dense<[0x7FC00000, 0x7FC00000, 0.000000e+00, 0.000000e+00]> : tensor<4xf32>

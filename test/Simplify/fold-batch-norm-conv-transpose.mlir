@@ -1,6 +1,6 @@
 // The weights of a transposed convolution are [C, O / groups, window...]: the
 // scale of output channel g * (O / groups) + j goes to W[i, j] of the input
-// channels i of group g (cases.md 4). Variance 1, epsilon 0: s is the scale.
+// channels i of group g. Variance 1, epsilon 0: s is the scale.
 //
 // RUN: fusion-opt %s -split-input-file --fusion-fold-batch-norm | FileCheck %s
 
@@ -55,7 +55,7 @@ func.func @square(%x: tensor<1x2x5xf32>) -> tensor<1x2x5xf32> {
 
 // -----
 
-// Depthwise, channels-last, behind a constant bias add (cases.md 93):
+// Depthwise, channels-last, behind a constant bias add:
 // b = (0 + 3 - 1) * s + 0.
 // CHECK-LABEL: func @depthwise_behind_add
 // CHECK-DAG: fusion.constant dense<{{\[\[}}[2.000000e+00]], {{\[}}[8.000000e+00]]]> : tensor<2x1x1xf32>

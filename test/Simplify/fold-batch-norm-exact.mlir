@@ -1,4 +1,4 @@
-// A fold changes rounding (cases.md 13): with exact rewrites only, none is done.
+// A fold changes rounding: with exact rewrites only, none is done.
 //
 // RUN: fusion-opt %s --fusion-fold-batch-norm=exact-rewrites-only --remarks-filter=fusion 2>&1 | FileCheck %s
 // RUN: fusion-opt %s --fusion-simplify="exact-rewrites-only" | FileCheck %s --check-prefix=PHASE

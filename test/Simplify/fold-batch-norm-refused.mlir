@@ -4,7 +4,7 @@
 // RUN: fusion-opt %s -split-input-file --fusion-fold-batch-norm | FileCheck %s
 // RUN: fusion-opt %s -split-input-file --fusion-fold-batch-norm --remarks-filter=fusion -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
-// cases.md 1: the convolution's other user, here the second one, would see the
+// The convolution's other user, here the second one, would see the
 // new weights. C * window = 27 products an element are too dear to repeat.
 // CHECK-NOT: fusion.rewrites
 // CHECK-LABEL: func @other_user
@@ -153,7 +153,7 @@ func.func @range(%x: tensor<1x1x4xf16>, %z: tensor<1x1x4xf16>) -> (tensor<1x1x4x
 
 // -----
 
-// cases.md 8: the batch's own statistics are never folded, and are no pattern.
+// The batch's own statistics are never folded, and are no pattern.
 // CHECK-LABEL: func @training
 // CHECK: fusion.conv
 // CHECK: fusion.batch_norm_training

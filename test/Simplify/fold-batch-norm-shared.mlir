@@ -1,5 +1,5 @@
 // Weights that several convolutions share, and convolutions that several ops
-// read (cases.md 1 and 3).
+// read.
 //
 // RUN: fusion-opt %s -split-input-file --fusion-fold-batch-norm | FileCheck %s
 // RUN: fusion-opt %s -split-input-file --fusion-fold-batch-norm --fusion-fold-batch-norm | FileCheck %s --check-prefix=TWICE

@@ -1,4 +1,4 @@
-// cases.md 12 and 93: the fold does not depend on where weights come from: a
+// The fold does not depend on where weights come from: a
 // constant, a parameter with a value, a resource; the second pair of a chain
 // folds like the first.
 //

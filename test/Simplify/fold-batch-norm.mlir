@@ -27,7 +27,7 @@ func.func @no_bias(%x: tensor<1x1x4xf32>) -> tensor<1x1x4xf32> {
 // -----
 
 // A bias is scaled too; a scale of zero leaves the bias alone, a negative one
-// turns the sign (cases.md 7). Weights of a splat become different channels.
+// turns the sign. Weights of a splat become different channels.
 // CHECK-LABEL: func @bias_and_signs
 // CHECK-DAG: fusion.constant dense<{{\[\[}}[-3.000000e+00]], {{\[}}[0.000000e+00]], {{\[}}[4.000000e+00]]]> : tensor<3x1x1xf32>
 // CHECK-DAG: fusion.constant dense<[-4.000000e+00, -2.500000e-01, 7.000000e+00]> : tensor<3xf32>
@@ -84,7 +84,7 @@ func.func @bf16(%x: tensor<1x1x4xbf16>) -> tensor<1x1x4xbf16> {
 
 // -----
 
-// cases.md 9: f16 with f32 statistics, a variance beyond f16's range and one
+// f16 with f32 statistics, a variance beyond f16's range and one
 // below it. The graph stays f16; channel 0 is finite and not zero:
 // 1 / sqrt(1e5 + 1e-5) = 0.0031622775, in f16 0.00316238 (0x1A7A);
 // 1 / sqrt(1e-7 + 1e-5) = 314.6583, in f16 314.75 (0x5CEB).

@@ -110,7 +110,7 @@ func.func @rms_reciprocal(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 
 // -----
 
-// cases.md 31: a scale that only broadcasts with the result is not the norm's.
+// A scale that only broadcasts with the result is not the norm's.
 // CHECK-LABEL: func @scalar_scale
 // CHECK: %[[N:.*]] = fusion.rms_norm %{{.*}} epsilon
 // CHECK: fusion.mul %[[N]]
@@ -150,7 +150,7 @@ func.func @row_scale(%x: tensor<4x4xf32>, %s: tensor<4xf32>) -> tensor<4x4xf32> 
 
 // -----
 
-// cases.md 31: the scale enlarges a result of one element.
+// The scale enlarges a result of one element.
 // CHECK-LABEL: func @enlarging_scale
 // CHECK: %[[N:.*]] = fusion.rms_norm %{{.*}} axis = 1 : tensor<1x1xf32>
 // CHECK: fusion.broadcast %[[N]]
@@ -192,7 +192,7 @@ func.func @mean_returned(%x: tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2xf32>
 
 // -----
 
-// cases.md 46: epsilon below f16's range, held in the f32 that the rows were
+// Epsilon below f16's range, held in the f32 that the rows were
 // cast to. The norm is raised between the casts.
 // CHECK-LABEL: func @mixed
 // CHECK: %[[W:.*]] = fusion.cast %{{.*}} : tensor<2x4xf16> to tensor<2x4xf32>

@@ -3,7 +3,7 @@
 // RUN: fusion-opt %s -split-input-file --fusion-raise-idioms | FileCheck %s --implicit-check-not=fusion.layer_norm --implicit-check-not=fusion.rms_norm --implicit-check-not=fusion.log_softmax --implicit-check-not=fusion.gelu --implicit-check-not=fusion.silu --implicit-check-not=fusion.rewrites
 // RUN: fusion-opt %s -split-input-file --fusion-raise-idioms --remarks-filter=fusion -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
-// cases.md 33: the variance is a result too.
+// The variance is a result too.
 // CHECK-LABEL: func @interior_returned
 // REMARK: [Missed] raise-idioms {{.*}}"near fusion.rms_norm: the interior value of fusion.reduce is read by func.return too"
 func.func @interior_returned(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>) {
@@ -17,7 +17,7 @@ func.func @interior_returned(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x
 
 // -----
 
-// cases.md 44: E[x^2] - E[x]^2 cancels; its root is of no mean of squares, so
+// E[x^2] - E[x]^2 cancels; its root is of no mean of squares, so
 // it is nothing like the two-pass norm.
 // CHECK-LABEL: func @one_pass
 // CHECK: fusion.sqrt
@@ -55,7 +55,7 @@ func.func @unbiased(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
 
 // -----
 
-// cases.md 31: the norm is along dimension 0.
+// The norm is along dimension 0.
 // CHECK-LABEL: func @first_axis
 // REMARK: "near fusion.rms_norm: the reduced dimensions [0] are not the last of 2"
 func.func @first_axis(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -279,7 +279,7 @@ func.func @tanh_cubic(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// cases.md 33: a second chain reads a middle value of the first.
+// A second chain reads a middle value of the first.
 // CHECK-LABEL: func @shared_middle
 // REMARK: "near fusion.gelu: the interior value of fusion.mul is read by fusion.neg too"
 func.func @shared_middle(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {

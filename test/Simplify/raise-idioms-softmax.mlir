@@ -4,7 +4,7 @@
 // RUN: fusion-opt %s -split-input-file --fusion-raise-idioms --fusion-raise-idioms | FileCheck %s -enable-var-scope
 // RUN: fusion-opt %s -split-input-file --fusion-raise-idioms --remarks-filter=fusion -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 
-// cases.md 54: the decomposition itself, so a row of -inf stays NaN.
+// The decomposition itself, so a row of -inf stays NaN.
 // CHECK-NOT: fusion.rewrites
 // CHECK-LABEL: func @softmax
 // CHECK-NEXT: fusion.softmax %{{.*}} axis = 1 : tensor<2x4x3xf32>

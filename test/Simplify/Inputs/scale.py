@@ -1,7 +1,7 @@
 # Prints a large graph: scale.py KIND SIZE.
 #   known   a chain of SIZE adds of 1 to a constant 0: its value is SIZE
 #   chain   a chain of SIZE adds of 1 to an argument
-#   ladder  cases.md 40: sum and product of the last two, SIZE times; inlined,
+#   ladder  sum and product of the last two, SIZE times; inlined,
 #           it would have 2^SIZE ops
 #   wide    SIZE independent chains of a convolution's channels-last kind
 import sys
