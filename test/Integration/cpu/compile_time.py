@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiling stays fast, linear and shallow: the demo network in at most 5 s; a
 chain of 100,000 adds, two chains of 5,000 ops that read each other and a Fibonacci
-DAG of 200 steps in at most 20 s each, and no more than 1.3 times as long an op as
+DAG of 200 steps in at most 20 s each (the last in 1 s), and no more than 1.3 times as long an op as
 half of it; all under a stack of 8 MB, with the right values.
 
 Times are processor seconds of fusion-compile, so that a busy machine can't fail
@@ -78,7 +78,7 @@ def fibonacci(size):
 NUMPY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum}
 
 
-def checkGraph(checks, folder, name, build, size):
+def checkGraph(checks, folder, name, build, size, limit=LIMIT):
     seconds = []
     for each in (size // 2, size):
         ops, results = build(each)
@@ -87,7 +87,7 @@ def checkGraph(checks, folder, name, build, size):
         # The better of two, against what else the machine does.
         seconds.append(min(timedCompile(folder, name)[0] for _ in range(2)))
     half, full = seconds
-    checks.check(f"{name} of {size} compiles in {LIMIT} s", full <= LIMIT, f"{full:.1f} s")
+    checks.check(f"{name} of {size} compiles in {limit} s", full <= limit, f"{full:.2f} s")
     checks.check(f"{name} of {size} is linear", full <= 2 * GROWTH * half + NOISE, f"{half:.2f} s for half of it")
     rng = np.random.default_rng(size)
     values = {port: rng.integers(-9, 10, SHAPE).astype(np.int32) for port in "ab"}
@@ -111,7 +111,7 @@ def main():
         checks.check("demo network compiles in 5 s", used <= 5, f"{used:.1f} s ({wall:.1f} s wall clock)")
         checkGraph(checks, folder, "chain", chain, 100_000)
         checkGraph(checks, folder, "ladder", ladder, 5_000)
-        checkGraph(checks, folder, "fibonacci", fibonacci, 200)
+        checkGraph(checks, folder, "fibonacci", fibonacci, 200, limit=1)
     return checks.finish()
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent / "Inputs/reported"))
 
 # Importing a file of cases registers them.
-import batch_norm, clipping, importers, memory, numerics, ranks, side_by_side, vertical  # noqa: E401,E402,F401
+import batch_norm, clipping, importers, memory, numerics, ranks, side_by_side, variants, vertical  # noqa: E401,E402,F401
 from harness import BIN, CASES, Broken, Case  # noqa: E402
 
 

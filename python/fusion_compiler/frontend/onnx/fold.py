@@ -343,6 +343,8 @@ def _reduce(function: Callable) -> Callable:
         axes = _axes(context, arrays)
         if dtype not in INTEGERS or not axes and context.int("noop_with_empty_axes"):
             raise _Skip
+        if data.ndim == 0 and axes and set(axes) <= {0, -1}:
+            axes = ()
         axes = tuple(context.axes(axes, data.ndim)) if axes else tuple(range(data.ndim))
         result = function(data.astype(object), axes, bool(context.int("keepdims", 1)))
         return result, dtype

@@ -24,6 +24,8 @@ def _dims(c: NodeContext, x: Value) -> list[int]:
     axes = axes_of(c, _AXES_INPUT.get(c.node.op_type, 18))
     if not axes:
         return [] if c.int("noop_with_empty_axes") else list(range(x.rank))
+    if x.rank == 0 and set(axes) <= {0, -1}:
+        return []  # a scalar is its own reduction, as numpy and exporters have it
     return sorted(c.axes(axes, x.rank))
 
 
