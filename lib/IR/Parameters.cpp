@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/IR/Parameters.h"
+#include "Sha256.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -14,7 +15,6 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/SHA256.h"
 
 #include <cerrno>
 #include <cstring>
@@ -278,9 +278,11 @@ llvm::Expected<TensorData> ParameterReader::readFile(ParameterOp parameter) {
     return fail("its shape differs from that in weights file '" + path + "'");
   ArrayRef<char> bytes = file->getBytes(*entry);
   if (std::optional<StringRef> expected = parameter.getSha256()) {
-    auto hash = llvm::SHA256::hash(ArrayRef<uint8_t>(
-        reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
-    if (!expected->equals_insensitive(llvm::toHex(hash)))
+    // LLVM's own hash is wrong from 512 MiB on: it counts bits in 32 bits.
+    auto hash = rt::sha256(bytes.data(), bytes.size());
+    if (!hash.ok())
+      return fail(hash.status().message());
+    if (!expected->equals_insensitive(rt::toHex(*hash)))
       return fail("its bytes in weights file '" + path +
                   "' do not have the hash that the module names");
   }

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "SafeTensors.h"
+#include "Sha256.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/SHA256.h"
 
 #include <cerrno>
 #include <cstring>
@@ -214,10 +214,12 @@ SafeTensorsFile::read(llvm::StringRef key, ElementKind kind,
   if (!readFully(fd, dataStart + entry.begin, bytes.data(), size))
     return failure("the bytes of '" + key + "' cannot be read");
   if (!sha256.empty()) {
-    std::array<uint8_t, 32> hash = llvm::SHA256::hash(llvm::ArrayRef(
-        reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
-    if (llvm::toHex(hash, /*LowerCase=*/true) != sha256.lower())
-      return failure("the hash of '" + key + "' is " + llvm::toHex(hash, true) +
+    // LLVM's own hash is wrong from 512 MiB on: it counts bits in 32 bits.
+    rt::Expected<rt::Digest> hash = rt::sha256(bytes.data(), bytes.size());
+    if (!hash.ok())
+      return failure(hash.status().message());
+    if (rt::toHex(*hash) != sha256.lower())
+      return failure("the hash of '" + key + "' is " + rt::toHex(*hash) +
                      ", the module says " + sha256);
   }
   return Tensor::fromBytes(kind, shape, bytes, std::move(budget));
