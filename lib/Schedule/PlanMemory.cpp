@@ -554,7 +554,11 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
   using Base::Base;
 
   void runOnOperation() override {
-    auto target = getOperation().lookupSymbol<func::FuncOp>(function);
+    Operation *symbol = getOperation().lookupSymbol(function);
+    // Planned already.
+    if (isa_and_nonnull<ProgramOp>(symbol))
+      return markAllAnalysesPreserved();
+    auto target = dyn_cast_or_null<func::FuncOp>(symbol);
     if (!target) {
       getOperation().emitError("has no function @") << function << " to plan";
       return signalPassFailure();

@@ -1,4 +1,8 @@
 // RUN: fusion-opt %s --split-input-file --fusion-plan-memory --fusion-verify-schedule | FileCheck %s --enable-var-scope
+// Twice is once.
+// RUN: fusion-opt %s --split-input-file --fusion-plan-memory -o %t.once
+// RUN: fusion-opt %s --split-input-file --fusion-plan-memory --fusion-plan-memory -o %t.twice
+// RUN: diff %t.once %t.twice
 
 // A chain: the input and the output are segments of their own, the value between
 // them is in the arena, and each group is one launch.

@@ -16,7 +16,8 @@ def PlanMemory : Pass<"fusion-plan-memory", "::mlir::ModuleOp"> {
 
     Requires: every compute op is in a group that code generation has compiled.
     Ensures: a verified program; values whose lifetimes overlap share no bytes.
-    Leaves alone: parameters and kernels.
+    Idempotent.
+    Leaves alone: parameters and kernels; a program that is there already.
     Reports: the arena's size against the sum of all intermediates.
 
     Before:
