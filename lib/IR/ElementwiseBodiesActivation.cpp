@@ -10,19 +10,26 @@
 #include "ElementwiseBodies.h"
 
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/IR/MathPrecision.h"
 
 using namespace mlir;
 using namespace fusion;
 using fusion::detail::BodyBuilder;
 
-/// Runs `body` on x in f64 if the op's elements are f32, else on x itself.
+/// Runs `body` on x in f64 if the op's elements are f32, else on x itself. The
+/// functions in it need no more than f32 then.
 template <typename Body>
 static Value computeWide(Operation *op, BodyBuilder &b, Value x, Body body) {
   Type element = getElementTypeOrSelf(op->getOperand(0).getType());
   if (!element.isF32())
     return body(x);
   Value wide = b.op<arith::ExtFOp>(b.like(x, b.builder.getF64Type()), x);
-  return b.op<arith::TruncFOp>(x.getType(), body(wide));
+  Value result = b.op<arith::TruncFOp>(x.getType(), body(wide));
+  for (Operation *step = wide.getDefiningOp(); step != result.getDefiningOp();
+       step = step->getNextNode())
+    if (isa<math::MathDialect>(step->getDialect()))
+      step->setAttr(kRoundedToF32Attr, b.builder.getUnitAttr());
+  return result;
 }
 
 /// 1 / (1 + e) or e / (1 + e) with e = exp(-|x|) <= 1: exact in both tails.
@@ -131,8 +138,16 @@ Value EluOp::buildBody(OpBuilder &builder, Location loc, ValueRange operands) {
 
 Value GeluOp::buildBody(OpBuilder &builder, Location loc, ValueRange operands) {
   BodyBuilder b(builder, loc);
+  bool isWide = getElementTypeOrSelf(getInput().getType()).isF32();
   return computeWide(*this, b, operands[0], [&](Value x) {
     Value inner;
+    if (getKind() == GeluKind::Erf && isWide) {
+      // 1 + erf(z) = erfc(-z), which has no cancellation in the left tail.
+      Value tail = b.op<math::ErfcOp>(
+          b.op<arith::MulFOp>(x, b.number(x, -0.70710678118654752440)));
+      Value half = b.op<arith::MulFOp>(x, b.number(x, 0.5));
+      return b.op<arith::MulFOp>(half, tail);
+    }
     if (getKind() == GeluKind::Erf) {
       // sqrt(1/2)
       inner = b.op<math::ErfOp>(

@@ -1,14 +1,15 @@
 //===- ExpandMath.cpp - Transcendentals on a CPU --------------------------===//
 //
-// exp, exp2, expm1, log, log1p, tanh and erf are arithmetic in f64, for f32 too
-// (one rounding at the end); all others are calls of libm's functions, lane by
-// lane. Reductions of the argument: Cody and Waite, "Software Manual for the
-// Elementary Functions", 1980; the logarithm's series is that of fdlibm's
-// e_log.c (Sun Microsystems, 1993).
+// exp, exp2, expm1, log, log1p, tanh, erf and erfc are arithmetic in f64, for
+// f32 too (one rounding at the end); all others are calls of libm's functions,
+// lane by lane. Reductions of the argument: Cody and Waite, "Software Manual
+// for the Elementary Functions", 1980; the logarithm's series is that of
+// fdlibm's e_log.c (Sun Microsystems, 1993).
 //
 //===----------------------------------------------------------------------===//
 #include "ExpandMath.h"
 #include "FloatBuilder.h"
+#include "fusion/IR/MathPrecision.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -84,6 +85,20 @@ static Value buildExp(FloatBuilder &b, Value x, bool forF32) {
   }
   ExpParts parts = splitExp(b, limit(b, x, -746.0, 710.0), false);
   return scale(b, b.add(parts.tail, 1.0), parts.n);
+}
+
+/// For x in [-708, 709], with the precision of f32 in the range of f64: what it
+/// is multiplied by may bring it back into the range of f32.
+static Value buildWideExp(FloatBuilder &b, Value x) {
+  ExpParts parts = splitExp(b, x, true);
+  return b.mul(b.add(parts.tail, 1.0), powerOfTwo(b, parts.n));
+}
+
+/// The same for any x: 0 and infinite beyond.
+static Value buildLimitedWideExp(FloatBuilder &b, Value x) {
+  Value value = buildWideExp(b, limit(b, x, -708.0, 709.0));
+  value = b.select(b.less(x, -708.0), b.number(x, 0.0), value);
+  return b.select(b.greater(x, 709.0), b.number(x, kInfinity), value);
 }
 
 static Value buildExp2(FloatBuilder &b, Value x, bool forF32) {
@@ -183,6 +198,24 @@ static Value buildErf(FloatBuilder &b, Value x) {
   Value tail = b.mul(t, buildExp(b, exponent, false));
   Value far = b.sub(b.number(x, 1.0), tail);
   return b.copySign(b.select(b.less(magnitude, 0.75), near, far), x);
+}
+
+/// 1 - erf(x) for f32, in f64: the tail of buildErf, for all of x. P is fitted
+/// on [1/11, 1], x up to 20, where it is below 1e-175; its error is 4.5e-10.
+static Value buildErfc(FloatBuilder &b, Value x) {
+  static constexpr double p[] = {
+      -0.610289285511221,     0.6182379972229459,     0.028208173541428887,
+      -0.03736705482074515,   -0.0038974023643337462, 0.005822279052715802,
+      0.0001583358488577741,  -0.0011622615183458532, 0.00015128714335386708,
+      0.00022341198187223312, -6.700286419351691e-05, -3.289832662677739e-05,
+      1.1863910921297915e-05, 2.5570355389830433e-06};
+  Value magnitude = limit(b, b.abs(x), 0.0, 20.0);
+  Value t = b.div(b.number(x, 1.0), b.add(b.mul(magnitude, 0.5), 1.0));
+  Value u = b.mul(b.sub(t, 6.0 / 11), 11.0 / 5);
+  Value exponent = b.sub(b.polynomial(u, p), b.mul(magnitude, magnitude));
+  Value tail = b.mul(t, buildWideExp(b, exponent));
+  tail = b.select(b.greater(b.abs(x), 20.0), b.number(x, 0.0), tail);
+  return b.select(b.less(x, 0.0), b.sub(b.number(x, 2.0), tail), tail);
 }
 
 /// Rounds to the nearest integer, ties to even, with additions only.
@@ -348,6 +381,8 @@ LogicalResult codegen::expandMath(ModuleOp kernels,
     Value result =
         llvm::TypeSwitch<Operation *, Value>(op)
             .Case([&](math::ExpOp) {
+              if (op->hasAttr(kRoundedToF32Attr))
+                return buildLimitedWideExp(b, x);
               return inF64(
                   [&](Value wide) { return buildExp(b, wide, isF32); });
             })
@@ -370,6 +405,7 @@ LogicalResult codegen::expandMath(ModuleOp kernels,
             .Case([&](math::ErfOp) {
               return inF64([&](Value wide) { return buildErf(b, wide); });
             })
+            .Case([&](math::ErfcOp) { return buildErfc(b, x); })
             .Case([&](math::RoundEvenOp) {
               return abilities.rounding ? nullptr : buildRound(b, x);
             })

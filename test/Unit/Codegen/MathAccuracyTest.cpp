@@ -133,6 +133,35 @@ TEST(MathAccuracy, F32) {
           ElementKind::F32, functions[i].f32Ulps);
 }
 
+/// f32 alone: it is computed as x erfc(-x / sqrt(2)) / 2, which keeps the left
+/// tail; the other types add 1 to erf.
+TEST(MathAccuracy, GeluOfF32) {
+  KernelRunner runner("func.func @main(%x: tensor<1048576xf32>) -> "
+                      "tensor<1048576xf32> {\n"
+                      "%0 = fusion.group loop (%a = %x : tensor<1048576xf32>) "
+                      "-> tensor<1048576xf32> {\n"
+                      "%1 = fusion.gelu erf, %a : tensor<1048576xf32>\n"
+                      "fusion.yield %1 : tensor<1048576xf32>\n}\n"
+                      "return %0 : tensor<1048576xf32>\n}");
+  ASSERT_TRUE(runner.ok()) << runner.error();
+  Function gelu{
+      "gelu", [](long double x) { return x * erfcl(-x * sqrtl(0.5L)) / 2; },
+      1,      0,
+      0,      -14.5,
+      8};
+  std::mt19937_64 random(3);
+  std::vector<float> x = makePoints<float, uint32_t>(gelu, random);
+  // The ends of the fit, and where a limit is reached.
+  float ends[] = {-INFINITY, INFINITY, -0.0f, 0.0f, -28.3f, -28.2f, -3e38f};
+  std::copy(std::begin(ends), std::end(ends), x.begin());
+  auto y = fromBytes<float>(runner.run({toBytes(x)})[0]);
+  check(gelu, x, y, ElementKind::F32, gelu.f32Ulps);
+  EXPECT_TRUE(std::isnan(y[0])); // -inf * 0, as in the formula
+  EXPECT_EQ(y[1], INFINITY);
+  EXPECT_TRUE(std::signbit(y[2]) && y[2] == 0 && !std::signbit(y[3]));
+  EXPECT_EQ(y[6], 0.0f);
+}
+
 TEST(MathAccuracy, F64) {
   KernelRunner runner(makeModule("tensor<1048576xf64>"));
   ASSERT_TRUE(runner.ok()) << runner.error();
