@@ -18,6 +18,7 @@ their phase, or if twice is not once.
 
 import argparse
 import collections
+import functools
 import json
 import os
 import re
@@ -240,7 +241,7 @@ def runSequence(result, folder, start, withRest):
         for (rule, reason), number in said.refused.items():
             result.refused[name] += number
             result.reasons[name, rule, reason] += number
-        if not result.setting.options and not result.setting.rewrite and not result.setting.batch:
+        if withRest:
             again = folder / "twice.mlir"
             tool("fusion-opt", after, pipeline((name, options)), "-o", again)
             result.twice.add(name)
@@ -278,16 +279,23 @@ def checkTwice(result, folder, stages, evaluate):
     if evaluate:
         places["verify-fusion"] = ("merge-projections", [track, *fuse])
     options = {"track-decisions": track[1], "explain-pair": "pair=#1,#2", "write-plan": f"file={plan}"}
-    for name, (stage, before) in places.items():
-        step = (name, options.get(name, ""))
+
+    def compare(name, stage, words):
         outputs = []
         for times in (1, 2):
             output = folder / f"x{times}.mlir"
-            tool("fusion-opt", stages[stage], pipeline(*before, *[step] * times), "-o", output)
+            tool("fusion-opt", stages[stage], *words(times), "-o", output)
             outputs.append(output.read_bytes() + (plan.read_bytes() if name == "write-plan" else b""))
         result.twice.add(name)
         if outputs[0] != outputs[1]:
             result.problems.append(f"{name} twice is not {name} once")
+
+    for name, (stage, before) in places.items():
+        step = (name, options.get(name, ""))
+        compare(name, stage, lambda times: [pipeline(*before, *[step] * times)])
+    # Of any other pass only the flag is known.
+    for name in sorted(set(listPasses()) - result.twice - {"verify-fusion"}):
+        compare(name, SIMPLIFY[-1], lambda times: [f"--fusion-{name}"] * times)
 
 
 def runModel(model, setting, folder):
@@ -299,13 +307,17 @@ def runModel(model, setting, folder):
     if setting.rewrite:
         start.write_text(setting.rewrite(start.read_text()))
     isUsual = setting.name == "as compiled"
-    stages = runSequence(result, folder, start, withRest=isUsual)
-    if isUsual:
-        checkPhases(result, folder, stages)
-        checkTwice(result, folder, stages, evaluate=model.name == "direction")
+    try:
+        stages = runSequence(result, folder, start, withRest=isUsual)
+        if isUsual:
+            checkPhases(result, folder, stages)
+            checkTwice(result, folder, stages, evaluate=model.name == "direction")
+    except ReportError as error:
+        result.problems.append(str(error))
     return result
 
 
+@functools.cache
 def listPasses():
     """The passes of fusion-opt, without the pipelines."""
     text = subprocess.run([BIN / "fusion-opt", "--help"], capture_output=True, text=True, check=True).stdout
@@ -320,10 +332,8 @@ def runAll(names, folder, quick=False):
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         results = list(pool.map(lambda job: runModel(*job), jobs))
     problems = [f"{r.model}, {r.setting.name}: {problem}" for r in results for problem in r.problems]
-    twice = set().union(*(r.twice for r in results))
-    missing = set(listPasses()) - twice - ({"verify-fusion"} if "direction" not in names else set())
-    problems += [f"pass {name} is never run twice: give it a place in {Path(__file__).name}"
-                 for name in sorted(missing)]
+    if missing := set(listPasses()) - set().union(*(r.twice for r in results)):
+        problems.append(f"never run twice: {', '.join(sorted(missing))}")
     if not quick:
         for name in DECIDING + UNCONDITIONAL:
             if not any(r.fired[name] for r in results):
