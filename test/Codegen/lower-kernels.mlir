@@ -1,8 +1,9 @@
 // RUN: fusion-opt %s --fusion-emit-kernels --fusion-lower-kernels=features=sse4.1,f16c | FileCheck %s
 // RUN: fusion-opt %s --fusion-emit-kernels --fusion-lower-kernels | FileCheck %s --check-prefix=BASE
+// RUN: fusion-opt %s --fusion-emit-kernels --fusion-lower-kernels=features=fma | FileCheck %s --check-prefix=FMA
 
 // Functions of libm are called through one array; exp is arithmetic; what the CPU
-// lacks is arithmetic too.
+// lacks is arithmetic too. Polynomials take fused steps where the CPU has them.
 
 func.func @main(%x: tensor<4xf16>, %y: tensor<4xf64>) -> (tensor<4xf16>, tensor<4xf64>) {
   %r = fusion.group loop (%a = %x : tensor<4xf16>) -> tensor<4xf16> {
@@ -32,4 +33,9 @@ func.func @main(%x: tensor<4xf16>, %y: tensor<4xf64>) -> (tensor<4xf16>, tensor<
 // BASE: llvm.func @k0
 // BASE-NOT: f16 to f32
 // BASE-NOT: llvm.intr.floor
+// BASE-NOT: llvm.intr.fma
 // BASE: llvm.func @k1
+
+// FMA: llvm.func @k0
+// FMA: llvm.intr.fma(%{{.*}}) : (f64, f64, f64) -> f64
+// FMA: llvm.func @k1

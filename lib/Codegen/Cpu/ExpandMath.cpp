@@ -50,13 +50,13 @@ static Value expTail(FloatBuilder &b, Value r, bool forF32) {
       1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
   ArrayRef<double> terms(c);
   Value q = b.polynomial(r, forF32 ? terms.take_front(7) : terms);
-  return b.add(r, b.mul(b.mul(r, r), q));
+  return b.mulAdd(b.mul(r, r), q, r);
 }
 
 static ExpParts splitExp(FloatBuilder &b, Value x, bool forF32) {
-  Value shifted = b.add(b.mul(x, 1.44269504088896338700), kRoundMagic);
+  Value shifted = b.mulAdd(x, b.number(x, 1.44269504088896338700), kRoundMagic);
   Value n = b.sub(shifted, kRoundMagic);
-  Value r = b.sub(b.sub(x, b.mul(n, kLn2High)), b.mul(n, kLn2Low));
+  Value r = b.mulAdd(n, -kLn2Low, b.mulAdd(n, -kLn2High, x));
   return {b.isub(b.bits(shifted), kRoundMagicBits), expTail(b, r, forF32)};
 }
 
@@ -210,7 +210,7 @@ static Value buildErfc(FloatBuilder &b, Value x) {
       0.00022341198187223312, -6.700286419351691e-05, -3.289832662677739e-05,
       1.1863910921297915e-05, 2.5570355389830433e-06};
   Value magnitude = limit(b, b.abs(x), 0.0, 20.0);
-  Value t = b.div(b.number(x, 1.0), b.add(b.mul(magnitude, 0.5), 1.0));
+  Value t = b.div(b.number(x, 1.0), b.mulAdd(magnitude, b.number(x, 0.5), 1.0));
   Value u = b.mul(b.sub(t, 6.0 / 11), 11.0 / 5);
   Value exponent = b.sub(b.polynomial(u, p), b.mul(magnitude, magnitude));
   Value tail = b.mul(t, buildWideExp(b, exponent));
@@ -371,7 +371,7 @@ LogicalResult codegen::expandMath(ModuleOp kernels,
   Importer importer(kernels, imports);
   for (Operation *op : worklist) {
     OpBuilder builder(op);
-    FloatBuilder b(builder, op->getLoc());
+    FloatBuilder b(builder, op->getLoc(), abilities.fusedMultiplyAdd);
     Value x = op->getOperand(0);
     bool isF32 = getElementTypeOrSelf(x.getType()).isF32();
     // f32 is computed in f64 and rounded once.

@@ -2,7 +2,7 @@
 //
 // Replaces math ops (and float remainders) by arithmetic that LLVM compiles
 // without a library, or by calls of imported functions. The choice is made by
-// op and type only, so scalar and vector code gives the same bits.
+// op, type and processor only, so scalar and vector code gives the same bits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_LIB_CODEGEN_CPU_EXPANDMATH_H
@@ -23,7 +23,8 @@ using ImportTable = std::vector<std::pair<std::string, std::string>>;
 /// What the target can do without help.
 struct CpuAbilities {
   bool rounding = false; ///< floor, ceil and round are instructions (SSE4.1)
-  bool halfConversion = false; ///< f32 <-> f16 are instructions (F16C)
+  bool halfConversion = false;   ///< f32 <-> f16 are instructions (F16C)
+  bool fusedMultiplyAdd = false; ///< one rounding for x * y + z (FMA)
 };
 
 /// Rewrites all functions of `kernels`; `imports` collects the calls.

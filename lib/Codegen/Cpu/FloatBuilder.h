@@ -20,7 +20,10 @@ public:
   using F = mlir::arith::CmpFPredicate;
   using I = mlir::arith::CmpIPredicate;
 
-  FloatBuilder(mlir::OpBuilder &b, mlir::Location loc) : b(b), loc(loc) {}
+  /// `hasFma`: mulAdd rounds once. Never a choice of the code's shape, or
+  /// scalar and vector code would differ.
+  FloatBuilder(mlir::OpBuilder &b, mlir::Location loc, bool hasFma = false)
+      : b(b), loc(loc), hasFma(hasFma) {}
 
   template <typename OpTy, typename... Args> Value op(Args &&...args) {
     return OpTy::create(b, loc, std::forward<Args>(args)...).getResult();
@@ -43,6 +46,16 @@ public:
   Value add(Value x, Value y) { return op<mlir::arith::AddFOp>(x, y); }
   Value sub(Value x, Value y) { return op<mlir::arith::SubFOp>(x, y); }
   Value mul(Value x, Value y) { return op<mlir::arith::MulFOp>(x, y); }
+  /// x * y + z, rounded once where the processor can.
+  Value mulAdd(Value x, Value y, Value z) {
+    return hasFma ? op<mlir::math::FmaOp>(x, y, z) : add(mul(x, y), z);
+  }
+  Value mulAdd(Value x, double y, Value z) {
+    return mulAdd(x, number(x, y), z);
+  }
+  Value mulAdd(Value x, Value y, double z) {
+    return mulAdd(x, y, number(x, z));
+  }
   Value div(Value x, Value y) { return op<mlir::arith::DivFOp>(x, y); }
   Value add(Value x, double y) { return add(x, number(x, y)); }
   Value sub(Value x, double y) { return sub(x, number(x, y)); }
@@ -95,12 +108,13 @@ public:
   Value polynomial(Value x, llvm::ArrayRef<double> c) {
     Value sum = number(x, c.back());
     for (double coefficient : llvm::reverse(c.drop_back()))
-      sum = add(mul(sum, x), coefficient);
+      sum = mulAdd(sum, x, coefficient);
     return sum;
   }
 
   mlir::OpBuilder &b;
   mlir::Location loc;
+  bool hasFma;
 
 private:
   Value constant(mlir::Type type, mlir::TypedAttr element) {

@@ -45,6 +45,8 @@ static CpuAbilities parseAbilities(StringRef features) {
       abilities.rounding = true;
     if (feature == "f16c")
       abilities.halfConversion = true;
+    if (feature == "fma")
+      abilities.fusedMultiplyAdd = true;
   }
   return abilities;
 }
