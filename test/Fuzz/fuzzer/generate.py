@@ -70,9 +70,11 @@ class Generator(Elementwise, Moves, Reductions, Contractions, Norms, Motifs):
         if graph.outputs and self.chance(0.03):
             graph.outputs.append(self.random.choice(graph.outputs))
         if graph.inputs and self.chance(0.03):
-            graph.outputs.append(self.random.choice(graph.inputs)[0])
+            value = self.random.choice(graph.inputs)[0]
+            graph.outputs += [value] if value not in graph.donated else []
         if self.chance(0.3):
             self.donate()
+        graph.donated = {value: result for value, result in graph.donated.items() if graph.outputs.count(result) == 1}
         graph.prune()
 
     def donate(self):
@@ -82,7 +84,7 @@ class Generator(Elementwise, Moves, Reductions, Contractions, Norms, Motifs):
             result = op.results[0]
             if op.name not in ("add", "sub", "mul", "neg", "relu", "max", "scatter", "update_slice", "select"):
                 continue
-            found = [v for v in op.operands if v in inputs and v.shape == result.shape and v.dtype == result.dtype]
+            found = [v for v in op.operands if v in inputs and v not in self.graph.donated and v.shape == result.shape and v.dtype == result.dtype]
             if found and self.graph.outputs.count(result) == 1 and result not in self.graph.donated.values():
                 self.graph.donated[found[0]] = result
 

@@ -334,7 +334,11 @@ class Motifs(Builder):
 
     def makeInPlaceHazard(self):
         """A write in place beside a read of the same tensor at other places."""
-        way = self.random.randrange(5)
+        way = self.random.randrange(7)
+        if way == 5:
+            return self.makeLateView()
+        if way == 6:
+            return self.makeDonatedEarly()
         shape = (self.choose(2, 4, 5), self.choose(1, 3, 8))
         x = self.input(shape, self.choose("f32", "i32", "f16"))
         rows = shape[0]
@@ -360,6 +364,33 @@ class Motifs(Builder):
         zeros = self.splat(shape, x.dtype, 0)
         indices = self.input((3, 1), "i64")
         return self.scattered("add", zeros, indices, self.input((3,) + shape[1:], x.dtype))
+
+    def makeLateView(self):
+        """A tensor that an elementwise op could overwrite, but for a view of it
+        that is read when that op's result was used."""
+        rows, depth = self.choose(2, 3), self.choose(2, 4)
+        dtype = self.choose("f32", "f32", "f64")
+        a = self.product(self.input((rows, depth), dtype, special=False), self.weights((depth, depth), dtype))
+        if self.chance(0.5):
+            a = self.unary("reverse", a, a.magnitude, extra=" dims = [0]")
+        y = self.binary(self.choose("mul", "sub"), a, self.input((rows, depth), dtype, special=False))
+        p = self.product(self.tame(y), self.weights((depth, depth), dtype))
+        flat = [self.emit("reshape {0} : {t0} to {r}", [v], (rows * depth,), dtype, v.magnitude) for v in (a, p)]
+        return self.binary("add", *flat)
+
+    def makeDonatedEarly(self):
+        """A parameter whose bytes the update takes while its old value is wanted."""
+        shape = (self.choose(3, 4, 8), self.choose(2, 4))
+        p, g = self.input(shape, "f32", special=False), self.input(shape, "f32", special=False)
+        y = self.binary("sub", p, g)
+        # Behind the update, by what it reads.
+        turned = self.product(self.tame(self.transposed(y, [1, 0])), self.weights((shape[0], shape[0]), "f32"))
+        z = self.binary("add", self.unary("neg", p, p.magnitude), self.transposed(turned, [1, 0]))
+        self.graph.outputs.append(y)
+        self.graph.donated[p] = y
+        # Nothing else may return it: an argument can't be two results.
+        self.values.remove(p)
+        return z
 
     def makeConcatResidual(self):
         """Halves of a tensor, one of them worked on, together again."""
