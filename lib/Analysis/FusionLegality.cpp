@@ -41,7 +41,7 @@ OpFamily fusion::getOpFamily(Operation *op) {
       .Case<MaxPoolOp, AvgPoolOp>([](auto) { return OpFamily::Window; })
       .Case<ScatterOp>([](auto) { return OpFamily::Scatter; })
       .Case<ArgMaxOp, ArgMinOp, BatchNormOp, BatchNormTrainingOp, AttentionOp,
-            RopeOp>([](auto) { return OpFamily::Opaque; })
+            RopeOp, KernelCallOp>([](auto) { return OpFamily::Opaque; })
       .Default([](auto) { return OpFamily::Outside; });
 }
 

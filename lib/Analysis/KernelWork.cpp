@@ -95,6 +95,15 @@ KernelWork fusion::computeKernelWork(
     const FusionLegality &legality, const DeviceModel &device) {
   MemberSet members(ops, escapes);
   KernelWork work;
+  // What a user's kernel does is what it says; it runs as one block.
+  if (members.ops.size() == 1)
+    if (auto call = dyn_cast<KernelCallOp>(members.ops.front())) {
+      work.memoryBytes = call.getBytes();
+      work.flops[static_cast<unsigned>(Arithmetic::VectorF32)] =
+          call.getFlops();
+      work.blocks = 1;
+      return work;
+    }
   for (auto [value, bytes] : getBytesRead(members, legality)) {
     Operation *producer = value.getDefiningOp();
     bool isCached =

@@ -40,6 +40,11 @@ bool codegen::canEmit(GroupOp group, std::string &reason) {
       }
       continue;
     }
+    if (auto call = dyn_cast<KernelCallOp>(op)) {
+      if (!canEmitUserKernel(call, reason))
+        return false;
+      continue;
+    }
     if (!isEmittable(&op)) {
       reason = name + ": no emitter takes it";
       return false;

@@ -99,6 +99,8 @@ static std::string describe(GroupOp group) {
       return text + " ...";
     text +=
         " " + op.getName().getStringRef().drop_front(strlen("fusion.")).str();
+    if (auto call = dyn_cast<KernelCallOp>(op))
+      text += " " + call.getEntry().str();
   }
   return text;
 }
@@ -176,8 +178,11 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
 
   std::string reason;
   std::optional<KernelShape> shape;
+  auto userKernels = group.getBodyBlock()->getOps<KernelCallOp>();
   bool hasScatter = !group.getBodyBlock()->getOps<ScatterOp>().empty();
-  if (hasScatter)
+  if (!userKernels.empty())
+    shape = emitUserKernel(task, *userKernels.begin(), reason);
+  else if (hasScatter)
     shape = emitScatter(task, reason);
   else if (rows && rows->trailing)
     shape = emitRowReduce(task, *rows, reason);
@@ -186,8 +191,10 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
   else
     shape = emitLoop(task, reason);
   if (!shape)
-    return group.emitError("can't be compiled as one kernel: ")
-           << reason << "; split the group";
+    return !userKernels.empty()
+               ? group.emitError(reason)
+               : group.emitError("can't be compiled as one kernel: ")
+                     << reason << "; split the group";
   k.finish(shape->units, shape->grain, describe(group));
   kernelOf[name] = k.function;
 

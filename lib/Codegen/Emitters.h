@@ -96,6 +96,11 @@ std::optional<KernelShape> emitRowReduce(KernelTask &task, const RowSpace &rows,
 /// Other reductions, vectors of columns.
 std::optional<KernelShape>
 emitColumnReduce(KernelTask &task, const RowSpace &rows, std::string &reason);
+/// A user's kernel, alone in its group, as one unit.
+std::optional<KernelShape> emitUserKernel(KernelTask &task, KernelCallOp call,
+                                          std::string &reason);
+/// Whether the cpu target compiles it; else `reason` says why not.
+bool canEmitUserKernel(KernelCallOp call, std::string &reason);
 /// A scatter, with elementwise ops on its operands.
 std::optional<KernelShape> emitScatter(KernelTask &task, std::string &reason);
 

@@ -133,6 +133,10 @@ public:
   void storeRaw(mlir::Value value, mlir::Type element, mlir::Value pointer,
                 const Index &index);
 
+  /// Where an operand starts.
+  mlir::Value pointer(unsigned operand) const { return pointers[operand]; }
+  mlir::Value getBatch() const { return batch; }
+
   //===--- control --------------------------------------------------------===//
 
   /// `for i = begin; i < end; i += step`, carrying values.

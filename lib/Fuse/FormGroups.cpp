@@ -151,9 +151,11 @@ void GroupFormer::form(const PlannedGroup &group) {
                       values.contains(first.op->getResult(0))))
     return;
   llvm::SmallPtrSet<Operation *, 16> outputs;
+  // A user's kernel writes all of its results, read or not.
   for (unsigned member : group.members)
     if ((sharedClone || !graph[member].isClone) &&
-        readOutside.contains(graph[member].op))
+        (readOutside.contains(graph[member].op) ||
+         isa<KernelCallOp>(graph[member].op)))
       outputs.insert(graph[member].op);
   FormedGroup formed{getIndex(group), nullptr, body, {}};
   llvm::copy_if(body, std::back_inserter(formed.outputs),
@@ -164,7 +166,8 @@ void GroupFormer::form(const PlannedGroup &group) {
 
 static bool isAnchor(Operation *op) {
   OpFamily family = getOpFamily(op);
-  return family == OpFamily::Contraction || family == OpFamily::Window;
+  return family == OpFamily::Contraction || family == OpFamily::Window ||
+         isa<KernelCallOp>(op);
 }
 
 GroupOp
@@ -172,12 +175,13 @@ GroupFormer::formGroup(ArrayRef<Operation *> body,
                        const llvm::SmallPtrSetImpl<Operation *> &escaping,
                        GroupKind kind) {
   llvm::SmallPtrSet<Operation *, 16> inside(body.begin(), body.end());
-  // A contraction or pool opens its group, and all it reads comes from outside.
-  Operation *anchor = kind == GroupKind::Library ||
-                              kind == GroupKind::Contraction ||
-                              kind == GroupKind::Window
-                          ? *llvm::find_if(body, isAnchor)
-                          : nullptr;
+  // A contraction, a pool or a user's kernel opens its group, and all it reads
+  // comes from outside.
+  Operation *anchor =
+      kind == GroupKind::Library || kind == GroupKind::Contraction ||
+              kind == GroupKind::Window || isa<KernelCallOp>(body.front())
+          ? *llvm::find_if(body, isAnchor)
+          : nullptr;
   // What is read from outside, and which splat constants come along.
   llvm::SetVector<Value> inputs, constants;
   if (anchor)

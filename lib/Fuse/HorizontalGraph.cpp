@@ -205,7 +205,10 @@ void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality) {
   for (Value input : group.getInputs())
     node.reads.push_back(lookThroughViews(input));
   for (Operation &inner : *group.getBodyBlock()) {
-    node.isRandom |= isa<RngUniformOp>(inner);
+    if (isa<RngUniformOp>(inner))
+      node.alone = FusionRule::HorizontalRandom;
+    else if (isa<KernelCallOp>(inner))
+      node.alone = FusionRule::NoEmitter;
     node.flops += getFlops(inner, legality);
     if (isa<ScatterOp, UpdateSliceOp>(inner))
       if (auto argument = dyn_cast<BlockArgument>(inner.getOperand(0)))

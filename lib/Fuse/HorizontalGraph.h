@@ -11,6 +11,8 @@
 #include "fusion/Analysis/FusionLegality.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <optional>
+
 namespace fusion {
 
 /// A value that a node computes and others may read, through views or not.
@@ -37,7 +39,8 @@ struct HorizontalNode {
   /// Groups of one key may be members of one launch; groups of one loose key
   /// differ in element types at most. Meaningless without a group.
   unsigned key = 0, looseKey = 0;
-  bool isRandom = false;
+  /// Why it is never in a launch with others, if so.
+  std::optional<FusionRule> alone;
   /// Values of nodes that it reads or computes, each once.
   llvm::SmallVector<unsigned, 4> values;
   /// What is read, seen through views; and what of it may be updated in place.

@@ -90,7 +90,7 @@ private:
     return {graph[node].bytes, graph[node].flops, graph[node].nearBytes};
   }
   bool isCandidate(unsigned node) const {
-    return graph[node].group && !graph[node].isRandom &&
+    return graph[node].group && !graph[node].alone &&
            !(requested && requested->isFixed[node]);
   }
   void collectRefusals(HorizontalPlan &plan);
@@ -480,8 +480,8 @@ bool HorizontalPlanner::reaches(unsigned fromCluster,
 /// `second`.
 FusionRule HorizontalPlanner::classify(unsigned first, unsigned second) const {
   const HorizontalNode &a = graph[first], &b = graph[second];
-  if (a.isRandom || b.isRandom)
-    return FusionRule::HorizontalRandom;
+  if (a.alone || b.alone)
+    return a.alone ? *a.alone : *b.alone;
   if (a.segment != b.segment)
     return FusionRule::Barrier;
   unsigned from = clusterOf[first], to = clusterOf[second];

@@ -41,8 +41,8 @@ HorizontalRecorder::findFault(ArrayRef<unsigned> launch,
   llvm::DenseSet<Value> read, updated;
   for (unsigned node : launch) {
     const HorizontalNode &own = graph[node];
-    if (own.isRandom)
-      return say(FusionRule::HorizontalRandom);
+    if (own.alone)
+      return say(*own.alone);
     if (own.segment != first.segment)
       return say(FusionRule::Barrier);
     if (own.key != first.key)

@@ -141,6 +141,17 @@ static Answer askArgument(BlockArgument argument, unsigned dim) {
   return {};
 }
 
+/// A user's kernel says nothing of its sizes: a `?` is that of the first input
+/// that has one in the same place, or the batch.
+static Answer askKernelCall(KernelCallOp op, unsigned dim) {
+  for (Value input : op.getInputs()) {
+    auto type = cast<RankedTensorType>(input.getType());
+    if (dim < type.getRank() && type.isDynamicDim(dim))
+      return handOn(input, dim);
+  }
+  return {{}, Extent{1, 0}};
+}
+
 /// A result of a region op: the operand of the region's terminator.
 static Answer askRegion(Region &region, unsigned result, unsigned dim) {
   return handOn(region.front().getTerminator()->getOperand(result), dim);
@@ -189,6 +200,7 @@ static Answer ask(Value value, unsigned dim) {
         return dim == op.getDim() ? Answer{}
                                   : handOn(op.getInputs()[result], dim);
       })
+      .Case([&](KernelCallOp op) { return askKernelCall(op, dim); })
       .Case([&](GroupOp op) { return askRegion(op.getBody(), result, dim); })
       .Case([&](AwaitOp op) {
         auto async = op.getFuture().getDefiningOp<AsyncOp>();

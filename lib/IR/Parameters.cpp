@@ -65,9 +65,10 @@ struct Descriptor {
 
 /// Opens `folder/path` component by component, so that no link or `..` leads
 /// out of the folder.
-static llvm::Expected<int> openInside(StringRef folder, StringRef path) {
+static llvm::Expected<int> openInside(StringRef folder, StringRef path,
+                                      StringRef what) {
   auto fail = [&](const llvm::Twine &why) {
-    return makeError("cannot read weights file '" + path + "' in '" + folder +
+    return makeError("cannot read " + what + " '" + path + "' in '" + folder +
                      "': " + why);
   };
   if (path.empty() || path.contains('\0') || llvm::sys::path::is_absolute(path))
@@ -97,23 +98,31 @@ static llvm::Expected<int> openInside(StringRef folder, StringRef path) {
   return current;
 }
 
-SafetensorsFile::SafetensorsFile() = default;
-SafetensorsFile::~SafetensorsFile() = default;
-
-llvm::Expected<std::shared_ptr<const SafetensorsFile>>
-SafetensorsFile::open(StringRef folder, StringRef path) {
-  llvm::Expected<int> opened = openInside(folder, path);
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+fusion::openModelFile(StringRef folder, StringRef path, StringRef what) {
+  llvm::Expected<int> opened = openInside(folder, path, what);
   if (!opened)
     return opened.takeError();
   Descriptor descriptor(*opened);
   struct stat status;
   if (::fstat(descriptor.value, &status) != 0 || !S_ISREG(status.st_mode))
-    return makeError("weights file '" + path + "' is not a regular file");
+    return makeError(what + " '" + path + "' is not a regular file");
   auto buffer = llvm::MemoryBuffer::getOpenFile(
       descriptor.value, path, status.st_size, /*RequiresNullTerminator=*/false);
   if (!buffer)
-    return makeError("cannot map weights file '" + path +
+    return makeError("cannot map " + what + " '" + path +
                      "': " + buffer.getError().message());
+  return std::move(*buffer);
+}
+
+SafetensorsFile::SafetensorsFile() = default;
+SafetensorsFile::~SafetensorsFile() = default;
+
+llvm::Expected<std::shared_ptr<const SafetensorsFile>>
+SafetensorsFile::open(StringRef folder, StringRef path) {
+  auto buffer = openModelFile(folder, path, "weights file");
+  if (!buffer)
+    return buffer.takeError();
   std::shared_ptr<SafetensorsFile> file(new SafetensorsFile());
   file->buffer = std::move(*buffer);
   if (llvm::Error error = file->parse(path))

@@ -65,6 +65,23 @@ static Error setMemoryLimit(CommandLine &line, StringRef value) {
   return Error::success();
 }
 
+static Error setCCompilerTimeout(CommandLine &line, StringRef value) {
+  unsigned seconds;
+  if (value.getAsInteger(10, seconds) || seconds == 0 || seconds > 86400)
+    return usage("bad value '" + value +
+                 "', --c-compiler-timeout, give seconds from 1 to 86400");
+  line.compile.cCompilerTimeout = seconds;
+  return Error::success();
+}
+
+static Error setCCompiler(CommandLine &line, StringRef value) {
+  if (value.empty())
+    return usage("an empty name, --c-compiler, give the path or the name of a "
+                 "C compiler, or off");
+  line.compile.cCompiler = value.str();
+  return Error::success();
+}
+
 static Error setStopAfter(CommandLine &line, StringRef value) {
   std::optional<Phase> phase = symbolizePhase(value);
   if (!phase || *phase == Phase::Program)
@@ -161,6 +178,11 @@ static const OptionSpec kOptions[] = {
      false, SET(compile.verifyFusion, true)},
     {"explain", "", "print what was decided, and why", false,
      SET(explain, true)},
+    {"c-compiler", "path",
+     "compiler of the model's C kernels, or off (default: cc, clang or gcc)",
+     false, setCCompiler},
+    {"c-compiler-timeout", "s", "seconds for one C source (default 60)", false,
+     setCCompilerTimeout},
     {"stop-after", "phase",
      "stop after simplify, fuse, codegen or schedule and write IR text", false,
      setStopAfter},
@@ -195,8 +217,8 @@ std::string fusion::getHelp() {
     stream << "  " << left_justify(head, 28) << option.help << "\n";
   }
   stream << "\nexit codes: 0 ok, 1 a group is wrong, 2 usage, 3 bad input "
-            "program,\n            5 environment, 6 memory or disk, 9 internal "
-            "error\n";
+            "program,\n            5 environment, 6 memory or disk, 8 timeout, "
+            "9 internal error\n";
   return text;
 }
 

@@ -183,6 +183,8 @@ void Driver::emit(ModuleOp module) {
   build.cpu = cpu.name;
   build.cpuFeatures = cpu.features;
   build.parameterFolder = getParameterFolder(module, options.parameterFolder);
+  build.userKernels.compiler = options.cCompiler;
+  build.userKernels.timeoutSeconds = options.cCompilerTimeout;
   build.provenance = {{"compiler", "fusion " FUSION_VERSION},
                       {"flags", line.recorded},
                       {"device", device}};

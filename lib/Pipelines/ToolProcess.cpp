@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/ToolProcess.h"
 
+#include "fusion/Codegen/ChildProcess.h"
+
 #include "Process.h"
 #include "Status.h"
 
@@ -25,6 +27,7 @@ static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 /// Only async-signal-safe calls.
 static void stop(int signal) {
+  killChildren();
   rt::removeTemporaryFile();
   char message[] = "error: interrupted by signal ?\n\n";
   size_t size = sizeof(message) - 2;
@@ -42,6 +45,7 @@ static void stop(int signal) {
 
 /// Memory or threads can't be had: nothing here asks for more.
 static void endWithoutMemory(void *, const char *, bool) {
+  killChildren();
   rt::removeTemporaryFile();
   static const char message[] =
       "error: out of memory or threads, in this process, free some, raise its "
@@ -79,6 +83,7 @@ static bool isAddressSpaceFull() {
 
 /// Runs before LLVM prints its stack dump.
 static void announceCrash(void *) {
+  killChildren();
   if (isAddressSpaceFull())
     endWithoutMemory(nullptr, nullptr, false);
   rt::removeTemporaryFile();

@@ -106,6 +106,39 @@ static LogicalResult placeContent(ContentOp content, SymbolTable &symbols,
   return success();
 }
 
+/// Compiles the C kernels of the model.
+static rt::Status compileSources(ModuleOp kernels,
+                                 const ModuleBuildOptions &options,
+                                 rt::Module &result, UserObjects &objects) {
+  UserKernelOptions own = options.userKernels;
+  own.folder = options.parameterFolder;
+  own.cpuFeatures = options.cpuFeatures;
+  rt::Code code = rt::Code::Ok;
+  switch (compileUserKernels(kernels, own, objects)) {
+  case UserKernelStatus::Ok:
+    break;
+  case UserKernelStatus::BadProgram:
+    code = rt::Code::BadProgram;
+    break;
+  case UserKernelStatus::NoCompiler:
+    code = rt::Code::Environment;
+    break;
+  case UserKernelStatus::Timeout:
+    code = rt::Code::Timeout;
+    break;
+  case UserKernelStatus::Resources:
+    code = rt::Code::Resources;
+    break;
+  }
+  if (code != rt::Code::Ok)
+    return rt::Status(code, "a C kernel of the model was not compiled");
+  if (!objects.compiler.empty())
+    result.provenance.push_back({"c-compiler", objects.compiler});
+  for (const auto &[entry, digest] : objects.sources)
+    result.provenance.push_back({"c-kernel", entry + " sha256:" + digest});
+  return {};
+}
+
 /// What went wrong in the code generator: the disk, or the compiler itself.
 static rt::Status nativeCodeFailed(ModuleOp kernels, llvm::Error error) {
   std::error_code code = llvm::inconvertibleErrorCode();
@@ -153,10 +186,14 @@ fusion::buildExecutableModule(ModuleOp module,
     }
     result.cpu = options.cpu;
     result.cpuFeatures = options.cpuFeatures;
+    UserObjects user;
+    if (rt::Status status = compileSources(kernels, options, result, user);
+        !status.ok())
+      return status;
     if (failed(readImports(kernels, result)))
       return badProgram;
-    llvm::Expected<std::vector<uint8_t>> native =
-        compileNativeCode(kernels, options.cpu, options.cpuFeatures);
+    llvm::Expected<std::vector<uint8_t>> native = compileNativeCode(
+        kernels, options.cpu, options.cpuFeatures, user.objects);
     if (!native)
       return nativeCodeFailed(kernels, native.takeError());
     result.nativeCode = std::move(*native);

@@ -177,16 +177,34 @@ llvm::Error RankEvaluator::await(mlir::Operation *op) {
   return defineResults(op, results);
 }
 
+llvm::Error RankEvaluator::callKernel(mlir::Operation *op) {
+  llvm::Expected<std::vector<Tensor>> operands = readOperands(op);
+  if (!operands)
+    return operands.takeError();
+  llvm::Expected<std::vector<Tensor>> results =
+      options.onKernelCall(op, *operands);
+  if (!results)
+    return locateError(op, results.takeError());
+  if (llvm::Error error = defineResults(op, *results))
+    return error;
+  poisonAfter(op);
+  return llvm::Error::success();
+}
+
 llvm::Error RankEvaluator::evaluate(mlir::Operation *op) {
   if (llvm::isa<GroupOp, AsyncOp>(op))
     return enter(op);
   if (llvm::isa<AwaitOp>(op))
     return await(op);
-  if (auto call = llvm::dyn_cast<KernelCallOp>(op))
+  if (auto call = llvm::dyn_cast<KernelCallOp>(op)) {
+    if (options.onKernelCall)
+      return callKernel(op);
     return failAt(op, FailureKind::Program,
                   "the user's kernel '" + call.getEntry() +
-                      "' cannot be evaluated; replace it by ops of the "
+                      "' cannot be evaluated; compile the model and run it "
+                      "with fusion-run, or replace the kernel by ops of the "
                       "dialect");
+  }
   const RuleTable::Rule *rule = getRules().find(op->getName().getStringRef());
   if (!rule && !op->hasTrait<mlir::OpTrait::IsTerminator>())
     return failAt(op, FailureKind::Program,

@@ -44,6 +44,7 @@ private:
   void define(mlir::Value value, Tensor tensor);
   llvm::Error defineResults(mlir::Operation *op, Tensors results);
   llvm::Error evaluate(mlir::Operation *op);
+  llvm::Error callKernel(mlir::Operation *op);
   llvm::Error enter(mlir::Operation *op);
   llvm::Error leave(mlir::Operation *parent, std::vector<Tensor> values);
   llvm::Error await(mlir::Operation *op);

@@ -139,8 +139,7 @@ LogicalResult Planner::checkOps() {
         return group.emitError("has no kernel: run code generation first");
       position[group] = groups.size();
       groups.push_back(group);
-    } else if (isa<CommunicationOpInterface, AsyncOp, AwaitOp, KernelCallOp>(
-                   op)) {
+    } else if (isa<CommunicationOpInterface, AsyncOp, AwaitOp>(op)) {
       return op.emitError("'")
              << op.getName()
              << "' is not compiled for the cpu target: evaluate "

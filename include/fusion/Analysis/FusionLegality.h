@@ -29,7 +29,7 @@ enum class OpFamily {
   Contraction, ///< conv, conv_transpose, matmul
   Window,      ///< pools
   Scatter,
-  Opaque,  ///< pure, and alone in its group
+  Opaque,  ///< alone in its group
   Outside, ///< never in a group: has effects, regions, or is one already
 };
 OpFamily getOpFamily(mlir::Operation *op);

@@ -29,13 +29,15 @@ struct CpuTarget {
 llvm::Expected<CpuTarget> resolveCpu(llvm::StringRef name);
 
 /// Compiles `kernels` (functions in the LLVM dialect with the runtime's kernel
-/// ABI) for `cpu` with exactly `features`, and links them to a shared object
-/// without undefined symbols, dependencies or constructors. The same input
-/// gives the same bytes. Floating point is never contracted or reassociated,
-/// and no loop becomes a call.
+/// ABI) for `cpu` with exactly `features`, and links them, with the objects of
+/// user's kernels (UserKernels.h) if there are any, to a shared object without
+/// undefined symbols, dependencies or constructors. The same input gives the
+/// same bytes. Floating point is never contracted or reassociated, and no loop
+/// becomes a call.
 llvm::Expected<std::vector<uint8_t>>
 compileNativeCode(mlir::ModuleOp kernels, llvm::StringRef cpu,
-                  llvm::ArrayRef<std::string> features);
+                  llvm::ArrayRef<std::string> features,
+                  llvm::ArrayRef<llvm::SmallVector<char, 0>> userObjects = {});
 
 } // namespace fusion
 

@@ -29,6 +29,13 @@ namespace fusion {
 std::string getParameterFolder(mlir::ModuleOp module,
                                llvm::StringRef override = "");
 
+/// Maps `folder/path`, a regular file. `path` must be relative and stay inside
+/// the folder; symbolic links are refused. `what` names the kind of file in
+/// errors.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+openModelFile(llvm::StringRef folder, llvm::StringRef path,
+              llvm::StringRef what);
+
 /// The header of a mapped safetensors file, checked: each tensor lies inside
 /// the file and its size is that of its type and shape.
 class SafetensorsFile {

@@ -46,7 +46,9 @@ struct CompileOptions {
   std::string emitPlan;     ///< plan file to write, if not empty
   bool planDigest = false;  ///< put the hash of the plan on the module
   std::string why;          ///< pair of ops to explain, `@a,@b`, if not empty
-  bool verifyFusion = false; ///< evaluate each group before and after
+  bool verifyFusion = false;      ///< evaluate each group before and after
+  std::string cCompiler;          ///< for C kernels: see UserKernelOptions
+  unsigned cCompilerTimeout = 60; ///< seconds for one source
   Phase stopAfter = Phase::Program;
   /// Pass pipelines on a module, as text, each run before a phase; in order.
   std::vector<std::pair<Phase, std::string>> runBefore;

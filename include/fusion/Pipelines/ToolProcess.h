@@ -9,10 +9,10 @@ namespace fusion {
 /// Sets up the process of a command-line tool; make one first thing in `main`.
 ///
 /// SIGINT, SIGTERM and SIGHUP (unless ignored, as under nohup) remove a
-/// temporary file that is being written, say so on stderr and exit with 128 + n
-/// at once. A closed pipe ends the tool quietly by SIGPIPE; a file size limit
-/// is an error of the write. Without memory, for the stack too, it ends with
-/// `Resources`, after a crash with `Internal`.
+/// temporary file that is being written, kill what runChild runs, say so on
+/// stderr and exit with 128 + n at once. A closed pipe ends the tool quietly by
+/// SIGPIPE; a file size limit is an error of the write. Without memory, for the
+/// stack too, it ends with `Resources`, after a crash with `Internal`.
 /// Descriptors 0 to 2 are open afterwards.
 class ToolProcess {
 public:

@@ -6,6 +6,8 @@
 #ifndef FUSION_PROGRAM_MODULEBUILDER_H
 #define FUSION_PROGRAM_MODULEBUILDER_H
 
+#include "fusion/Codegen/UserKernels.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
@@ -25,13 +27,18 @@ struct ModuleBuildOptions {
   std::vector<std::string> cpuFeatures; ///< needed by the kernels
   /// Folder that the parameters' files are relative to.
   std::string parameterFolder;
+  /// How C kernels of the model are compiled. Folder and features are those
+  /// above.
+  UserKernelOptions userKernels;
   /// key/value lines for --inspect, in order.
   std::vector<std::pair<std::string, std::string>> provenance;
 };
 
 /// Builds the executable module from a module that went through all earlier
-/// phases: one `fusion.program`, the lowered `@kernels`, the parameters. An
-/// error is reported at the op that cannot be written, and the status says
+/// phases: one `fusion.program`, the lowered `@kernels`, the parameters. C
+/// kernels of the model are compiled by an external compiler, which is looked
+/// for only if there are any; it and their sources' hashes join the provenance.
+/// An error is reported at the op that cannot be written, and the status says
 /// whether it is the program's or the compiler's own; one of the machine's
 /// resources is in the status only.
 rt::Expected<rt::Module>

@@ -35,6 +35,12 @@ struct Options {
   /// Batch of a function without a `?` argument.
   int64_t batch = 1;
 
+  /// Gives the results of a `fusion.kernel_call`, whose kernel can't be
+  /// evaluated: values to go on with. Without it the op is an error.
+  std::function<llvm::Expected<std::vector<Tensor>>(
+      mlir::Operation *op, llvm::ArrayRef<Tensor> operands)>
+      onKernelCall;
+
   /// Called after each op with its results; from the ranks' own threads.
   std::function<void(mlir::Operation *op, llvm::ArrayRef<Tensor> results,
                      int64_t rank)>

@@ -428,3 +428,28 @@ LogicalResult codegen::expandMath(ModuleOp kernels,
   }
   return success();
 }
+
+void codegen::declareImports(ModuleOp kernels, const ImportTable &imports) {
+  if (imports.empty())
+    return;
+  MLIRContext *context = kernels.getContext();
+  if (Operation *old = kernels.lookupSymbol("fusion_imports"))
+    old->erase();
+  OpBuilder b = OpBuilder::atBlockBegin(kernels.getBody());
+  auto type = LLVM::LLVMArrayType::get(LLVM::LLVMPointerType::get(context),
+                                       imports.size());
+  auto array = LLVM::GlobalOp::create(
+      b, kernels.getLoc(), type, /*isConstant=*/false, LLVM::Linkage::External,
+      "fusion_imports", Attribute());
+  array.setDsoLocal(true);
+  Block *block = b.createBlock(&array.getInitializerRegion());
+  b.setInsertionPointToEnd(block);
+  Value zero = LLVM::ZeroOp::create(b, kernels.getLoc(), type);
+  LLVM::ReturnOp::create(b, kernels.getLoc(), zero);
+
+  Builder attrs(context);
+  SmallVector<Attribute> entries;
+  for (auto &[name, signature] : imports)
+    entries.push_back(attrs.getStrArrayAttr({name, signature}));
+  kernels->setAttr("fusion.imports", attrs.getArrayAttr(entries));
+}

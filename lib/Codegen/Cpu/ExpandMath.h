@@ -32,6 +32,11 @@ mlir::LogicalResult expandMath(mlir::ModuleOp kernels,
                                const CpuAbilities &abilities,
                                ImportTable &imports);
 
+/// Declares the array that imported functions are called through, and lists
+/// them in `fusion.imports`; in place of what was declared before. Nothing if
+/// there are none.
+void declareImports(mlir::ModuleOp kernels, const ImportTable &imports);
+
 /// Rewrites conversions from and to bf16, and f16 where the CPU has none.
 void expandNarrowFloats(mlir::ModuleOp kernels, const CpuAbilities &abilities);
 

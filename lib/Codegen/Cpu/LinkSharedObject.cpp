@@ -1,7 +1,7 @@
 //===- LinkSharedObject.cpp - lld as a library ----------------------------===//
 //
-// lld reads and writes paths only. Here they name descriptors: an anonymous
-// file with the object, and a pipe that a thread drains, because lld writes
+// lld reads and writes paths only. Here they name descriptors: anonymous
+// files with the objects, and a pipe that a thread drains, because lld writes
 // straight into what isn't a regular file. Nothing is ever on disk, so nothing
 // stays behind when the process is killed.
 //
@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <memory>
 #include <mutex>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -117,34 +118,46 @@ static Error failWithMessages(const std::string &messages) {
                            messages);
 }
 
-Expected<std::vector<uint8_t>> fusion::linkSharedObject(ArrayRef<char> object) {
-  Descriptor input(memfd_create("fusion-kernels", MFD_CLOEXEC));
-  if (input.get() < 0)
-    return failWithErrno("cannot make an anonymous file");
-  if (Error error = writeAll(input.get(), object))
-    return std::move(error);
+Expected<std::vector<uint8_t>>
+fusion::linkSharedObject(ArrayRef<ArrayRef<char>> objects) {
+  std::vector<std::unique_ptr<Descriptor>> inputs;
+  std::vector<std::string> paths;
+  for (ArrayRef<char> object : objects) {
+    auto input = std::make_unique<Descriptor>(
+        memfd_create("fusion-kernels", MFD_CLOEXEC));
+    if (input->get() < 0)
+      return failWithErrno("cannot make an anonymous file");
+    if (Error error = writeAll(input->get(), object))
+      return std::move(error);
+    paths.push_back(input->getPath());
+    inputs.push_back(std::move(input));
+  }
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return failWithErrno("cannot make a pipe");
   Descriptor readEnd(ends[0]), writeEnd(ends[1]);
-  std::string from = input.getPath(), to = writeEnd.getPath();
+  std::string to = writeEnd.getPath();
   PipeReader reader(readEnd.get());
   if (!reader.start())
     return failWithErrno("cannot start a thread to link with");
-  const char *arguments[] = {"ld.lld",
-                             "-shared",
-                             "-o",
-                             to.c_str(),
-                             from.c_str(),
-                             "-z",
-                             "noexecstack",
-                             "-z",
-                             "now",
-                             "--no-undefined",
-                             "--build-id=none",
-                             "--hash-style=gnu",
-                             "--threads=1",
-                             "-s"};
+  std::vector<const char *> arguments = {"ld.lld",
+                                         "-shared",
+                                         "-o",
+                                         to.c_str(),
+                                         "-z",
+                                         "noexecstack",
+                                         "-z",
+                                         "now",
+                                         "--no-undefined",
+                                         "--build-id=none",
+                                         "--hash-style=gnu",
+                                         "--threads=1",
+                                         "-s"};
+  // Objects refer to each other without an entry in a table.
+  if (paths.size() > 1)
+    arguments.push_back("-Bsymbolic");
+  for (const std::string &path : paths)
+    arguments.push_back(path.c_str());
   static std::mutex oneLinkAtATime;
   std::string messages;
   raw_string_ostream stream(messages);

@@ -10,11 +10,11 @@
 
 namespace fusion {
 
-/// Links one ELF object to a shared object without undefined symbols. Leaves
+/// Links ELF objects to a shared object without undefined symbols. Leaves
 /// nothing on disk, even if the process is killed. Thread safe (linker runs
 /// take turns).
 llvm::Expected<std::vector<uint8_t>>
-linkSharedObject(llvm::ArrayRef<char> object);
+linkSharedObject(llvm::ArrayRef<llvm::ArrayRef<char>> objects);
 
 } // namespace fusion
 

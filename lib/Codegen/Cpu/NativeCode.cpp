@@ -131,7 +131,8 @@ emitObject(Module &module, TargetMachine &machine,
 
 Expected<std::vector<uint8_t>>
 fusion::compileNativeCode(mlir::ModuleOp kernels, StringRef cpu,
-                          ArrayRef<std::string> features) {
+                          ArrayRef<std::string> features,
+                          ArrayRef<SmallVector<char, 0>> userObjects) {
   initializeTarget();
   Expected<std::unique_ptr<TargetMachine>> machine =
       createMachine(cpu, features);
@@ -168,5 +169,8 @@ fusion::compileNativeCode(mlir::ModuleOp kernels, StringRef cpu,
       emitObject(*module, **machine, noLibrary);
   if (!object)
     return object.takeError();
-  return linkSharedObject(*object);
+  std::vector<ArrayRef<char>> objects{*object};
+  for (const SmallVector<char, 0> &each : userObjects)
+    objects.push_back(each);
+  return linkSharedObject(objects);
 }

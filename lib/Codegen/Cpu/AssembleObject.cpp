@@ -1,0 +1,93 @@
+//===- AssembleObject.cpp - Assembly text to an object --------------------===//
+//
+// LLVM's assembler as a library: what clang does behind a .s file.
+//
+//===----------------------------------------------------------------------===//
+#include "AssembleObject.h"
+
+#include "llvm/MC/MCAsmBackend.h"
+#include "llvm/MC/MCAsmInfo.h"
+#include "llvm/MC/MCCodeEmitter.h"
+#include "llvm/MC/MCContext.h"
+#include "llvm/MC/MCInstrInfo.h"
+#include "llvm/MC/MCObjectFileInfo.h"
+#include "llvm/MC/MCObjectWriter.h"
+#include "llvm/MC/MCParser/MCAsmParser.h"
+#include "llvm/MC/MCParser/MCTargetAsmParser.h"
+#include "llvm/MC/MCRegisterInfo.h"
+#include "llvm/MC/MCStreamer.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/MCTargetOptions.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/TargetSelect.h"
+
+#include <mutex>
+
+using namespace llvm;
+using namespace fusion;
+
+static void initializeAssembler() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmParser();
+  });
+}
+
+Expected<SmallVector<char, 0>> codegen::assembleObject(StringRef assembly) {
+  initializeAssembler();
+  Triple triple("x86_64-unknown-linux-gnu");
+  std::string error;
+  const Target *target = TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return createStringError("no assembler for x86-64: " + error);
+
+  SourceMgr sources;
+  std::string firstError;
+  sources.setDiagHandler(
+      [](const SMDiagnostic &diagnostic, void *context) {
+        auto &first = *static_cast<std::string *>(context);
+        if (first.empty() && diagnostic.getKind() == SourceMgr::DK_Error)
+          first = diagnostic.getMessage().str();
+      },
+      &firstError);
+  sources.AddNewSourceBuffer(
+      MemoryBuffer::getMemBufferCopy(assembly, "assembly"), SMLoc());
+
+  MCTargetOptions options;
+  std::unique_ptr<MCRegisterInfo> registers(target->createMCRegInfo(triple));
+  std::unique_ptr<MCAsmInfo> syntax(
+      target->createMCAsmInfo(*registers, triple, options));
+  std::unique_ptr<MCSubtargetInfo> subtarget(
+      target->createMCSubtargetInfo(triple, "", ""));
+  MCContext context(triple, syntax.get(), registers.get(), subtarget.get(),
+                    &sources, &options);
+  std::unique_ptr<MCObjectFileInfo> sections(
+      target->createMCObjectFileInfo(context, /*PIC=*/true));
+  context.setObjectFileInfo(sections.get());
+
+  SmallVector<char, 0> object;
+  raw_svector_ostream stream(object);
+  std::unique_ptr<MCInstrInfo> instructions(target->createMCInstrInfo());
+  std::unique_ptr<MCAsmBackend> backend(
+      target->createMCAsmBackend(*subtarget, *registers, options));
+  std::unique_ptr<MCObjectWriter> writer = backend->createObjectWriter(stream);
+  std::unique_ptr<MCCodeEmitter> emitter(
+      target->createMCCodeEmitter(*instructions, context));
+  std::unique_ptr<MCStreamer> streamer(target->createMCObjectStreamer(
+      triple, context, std::move(backend), std::move(writer),
+      std::move(emitter), *subtarget));
+  std::unique_ptr<MCAsmParser> parser(
+      createMCAsmParser(sources, context, *streamer, *syntax));
+  std::unique_ptr<MCTargetAsmParser> targetParser(
+      target->createMCAsmParser(*subtarget, *parser, *instructions, options));
+  parser->setTargetParser(*targetParser);
+  if (parser->Run(/*NoInitialTextSection=*/false) || context.hadError())
+    return createStringError(firstError.empty() ? "it can't be assembled"
+                                                : firstError);
+  return object;
+}
