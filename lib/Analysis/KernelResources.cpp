@@ -175,7 +175,8 @@ fusion::estimateResources(ArrayRef<Operation *> ops, GroupKind kind,
                           const DeviceModel &device) {
   MemberSet members(ops, escapes);
   KernelResources resources;
-  if (members.ops.empty())
+  // What a user's kernel takes is not to be seen, nor to be changed.
+  if (members.ops.empty() || isa<KernelCallOp>(members.ops.front()))
     return resources;
   llvm::SmallSetVector<Value, 16> inputs;
   llvm::SmallSetVector<std::pair<Value, Operation *>, 16> reads;

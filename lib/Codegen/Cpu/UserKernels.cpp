@@ -65,6 +65,7 @@ public:
 
 private:
   LogicalResult collect();
+  LogicalResult uniteDeclarations(Unit &unit);
   LogicalResult compile(const Unit &unit, SmallVectorImpl<char> &object);
   LogicalResult findCompiler();
   LogicalResult link(ArrayRef<SmallVector<char, 0>> objects);
@@ -131,6 +132,8 @@ LogicalResult UserKernelCompiler::collect() {
     units.push_back(std::move(unit));
   }
   for (Unit &unit : units) {
+    if (failed(uniteDeclarations(unit)))
+      return failure();
     llvm::SHA256 hash;
     hash.update(unit.source.text);
     std::string digest =
@@ -142,6 +145,30 @@ LogicalResult UserKernelCompiler::collect() {
       result.sources.push_back({each.kernel.entry.str(), digest});
     }
   }
+  return success();
+}
+
+/// One declaration for each function of a source: a file and a text may be the
+/// same source.
+LogicalResult UserKernelCompiler::uniteDeclarations(Unit &unit) {
+  std::vector<Declared> distinct;
+  for (Declared &each : unit.declared) {
+    auto known = llvm::find_if(distinct, [&](const Declared &other) {
+      return other.kernel.entry == each.kernel.entry;
+    });
+    if (known == distinct.end()) {
+      distinct.push_back(each);
+      continue;
+    }
+    if (known->kernel.prototype != each.kernel.prototype)
+      return fail(unit, "is called in two ways; write a function for each");
+    known->kernel.isPure |= each.kernel.isPure;
+    if (failed(SymbolTable::replaceAllSymbolUses(
+            each.function, known->function.getSymNameAttr(), kernels)))
+      return fail(unit, "is called by something unknown");
+    each.function.erase();
+  }
+  unit.declared = std::move(distinct);
   return success();
 }
 

@@ -370,7 +370,7 @@ def checkKernelErrors(folder):
                   f"  %1 = {callOp('static int n; ' + head + '{ y[0] = ++n; }')}", ["%0", "%1"]), 3, "side_effects")
     refused("thread-local data", folder,
             one("static __thread int n;\n" + head + "{ y[0] = ++n; }", attributes="{side_effects} "), 3, "thread-local")
-    refused("a constructor", folder, one("static __attribute__((constructor)) void f(void) {}\n" + head + "{}"), 3,
+    refused("a constructor", folder, one("static __attribute__((constructor)) void f(void) { __asm__ volatile(\"\"); }\n" + head + "{}"), 3,
             "constructor")
     refused("code chosen when it is loaded", folder,
             one(head + "{}\nstatic void *pick(void) { return (void *)k; }\n"
