@@ -113,6 +113,8 @@ ToolProcess::ToolProcess(int &argc, char **&argv)
   llvm::install_bad_alloc_error_handler(endWithoutMemory);
   // A full disk or a size limit is an error to report, not a signal to die by.
   std::signal(SIGXFSZ, SIG_IGN);
+  // Whoever started us may ignore the ends of children; we wait for ours.
+  std::signal(SIGCHLD, SIG_DFL);
   for (size_t i = 0; i < std::size(kStopSignals); ++i) {
     struct sigaction action = {};
     sigemptyset(&action.sa_mask);

@@ -147,6 +147,11 @@ static rt::Status nativeCodeFailed(ModuleOp kernels, llvm::Error error) {
     code = info.convertToErrorCode();
     message = info.message();
   });
+  if (code == std::errc::executable_format_error) {
+    kernels.emitError("the model's C kernels can't be linked: ")
+        << message << "; correct their asm statements";
+    return rt::Status(rt::Code::BadProgram, message);
+  }
   bool ofCompiler = code == llvm::inconvertibleErrorCode();
   // A limit of the system has no place in the program: the caller tells it.
   if (ofCompiler)

@@ -33,7 +33,9 @@ llvm::Expected<CpuTarget> resolveCpu(llvm::StringRef name);
 /// user's kernels (UserKernels.h) if there are any, to a shared object without
 /// undefined symbols, dependencies or constructors. The same input gives the
 /// same bytes. Floating point is never contracted or reassociated, and no loop
-/// becomes a call.
+/// becomes a call. The error's code is executable_format_error where a user's
+/// object can't be linked, another one where the machine lacks something, and
+/// none for a fault of the compiler.
 llvm::Expected<std::vector<uint8_t>>
 compileNativeCode(mlir::ModuleOp kernels, llvm::StringRef cpu,
                   llvm::ArrayRef<std::string> features,

@@ -1,6 +1,7 @@
 //===- AssembleObject.cpp - Assembly text to an object --------------------===//
 //
-// LLVM's assembler as a library: what clang does behind a .s file.
+// LLVM's assembler as a library: what clang does behind a .s file, except that
+// no directive of the text can read a file.
 //
 //===----------------------------------------------------------------------===//
 #include "AssembleObject.h"
@@ -22,31 +23,33 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/VirtualFileSystem.h"
 
 #include <mutex>
 
 using namespace llvm;
 using namespace fusion;
 
-static void initializeAssembler() {
+void codegen::initializeX86() {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
     LLVMInitializeX86AsmParser();
   });
 }
 
 Expected<SmallVector<char, 0>> codegen::assembleObject(StringRef assembly) {
-  initializeAssembler();
+  initializeX86();
   Triple triple("x86_64-unknown-linux-gnu");
   std::string error;
   const Target *target = TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return createStringError("no assembler for x86-64: " + error);
 
-  SourceMgr sources;
+  SourceMgr sources(makeIntrusiveRefCnt<vfs::InMemoryFileSystem>());
   std::string firstError;
   sources.setDiagHandler(
       [](const SMDiagnostic &diagnostic, void *context) {

@@ -8,6 +8,10 @@
 
 namespace fusion::codegen {
 
+/// Makes LLVM's code generator and assembler known; once a process, whoever
+/// asks.
+void initializeX86();
+
 /// Assembles x86-64 text in AT&T syntax to an ELF object, in memory. The error
 /// is the assembler's first. Thread safe.
 llvm::Expected<llvm::SmallVector<char, 0>>

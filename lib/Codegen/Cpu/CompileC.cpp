@@ -68,10 +68,19 @@ Expected<std::string> codegen::findCCompiler(StringRef wanted) {
   return path.str().str();
 }
 
+/// A line for people: no control characters, and not too long.
+static std::string clean(StringRef line, size_t length) {
+  std::string text = line.trim().take_front(length).str();
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+      c = ' ';
+  return text;
+}
+
 ChildResult codegen::readVersion(StringRef compiler, unsigned timeoutSeconds) {
   ChildResult result =
       runChild(compiler, {compiler.str(), "--version"}, "", timeoutSeconds);
-  result.output = StringRef(result.output).split('\n').first.trim().take_front(200).str();
+  result.output = clean(StringRef(result.output).split('\n').first, 200);
   return result;
 }
 
@@ -120,6 +129,6 @@ std::string codegen::findError(StringRef messages) {
   messages.split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (StringRef line : lines)
     if (line.contains("error:"))
-      return line.trim().take_front(400).str();
-  return lines.empty() ? "" : lines.front().trim().take_front(400).str();
+      return clean(line, 400);
+  return lines.empty() ? "" : clean(lines.front(), 400);
 }

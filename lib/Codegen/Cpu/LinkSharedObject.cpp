@@ -170,6 +170,11 @@ fusion::linkSharedObject(ArrayRef<ArrayRef<char>> objects) {
   }
   writeEnd.close(); // the last writer: the reader sees the end
   std::vector<uint8_t> linked = reader.finish();
+  // Our own object alone always links; others may hold what can't be.
+  if (code != 0 && objects.size() > 1)
+    return createStringError(
+        std::make_error_code(std::errc::executable_format_error),
+        StringRef(messages).split('\n').first.trim().str());
   if (code != 0)
     return failWithMessages(messages);
   return linked;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Codegen/NativeCode.h"
 
+#include "AssembleObject.h"
 #include "LinkSharedObject.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -19,13 +20,10 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/X86TargetParser.h"
-
-#include <mutex>
 
 using namespace llvm;
 
@@ -61,16 +59,6 @@ Expected<fusion::CpuTarget> fusion::resolveCpu(StringRef name) {
     if (is_contained(implied, feature) && (!native || host.lookup(feature)))
       target.features.push_back(feature.str());
   return target;
-}
-
-static void initializeTarget() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-  });
 }
 
 static Expected<std::unique_ptr<TargetMachine>>
@@ -133,7 +121,7 @@ Expected<std::vector<uint8_t>>
 fusion::compileNativeCode(mlir::ModuleOp kernels, StringRef cpu,
                           ArrayRef<std::string> features,
                           ArrayRef<SmallVector<char, 0>> userObjects) {
-  initializeTarget();
+  codegen::initializeX86();
   Expected<std::unique_ptr<TargetMachine>> machine =
       createMachine(cpu, features);
   if (!machine)
