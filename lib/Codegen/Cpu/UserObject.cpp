@@ -159,6 +159,14 @@ static std::string findSymbolIn(const ELF64LEObjectFile &file,
   return "";
 }
 
+/// Sections that the linker makes, and the loader acts on.
+static bool isLinkersSection(StringRef name) {
+  return is_contained({".interp", ".dynamic", ".dynsym", ".dynstr", ".hash",
+                       ".gnu.hash", ".got", ".got.plt", ".plt", ".rela.dyn",
+                       ".rela.plt"},
+                      name);
+}
+
 static Error checkSections(const ELF64LEObjectFile &file, bool isPure) {
   for (const ELFSectionRef section : file.sections()) {
     uint64_t flags = section.getFlags();
@@ -180,6 +188,9 @@ static Error checkSections(const ELF64LEObjectFile &file, bool isPure) {
     if (isList)
       return createStringError("has a constructor or destructor: nothing runs "
                                "before or after a kernel");
+    if (isLinkersSection(*name))
+      return createStringError("has a section '" + *name +
+                               "', which is the linker's");
     if (!(flags & ELF::SHF_WRITE) || name->starts_with(".data.rel.ro"))
       continue;
     if (flags & ELF::SHF_EXECINSTR)

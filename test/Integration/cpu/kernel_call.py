@@ -389,6 +389,9 @@ def checkKernelErrors(folder):
     for directive in (".incbin", ".include"):
         refused(f"asm with {directive}", folder,
                 one(f'__asm__("{directive} \\"{folder}/data\\"");\n' + head + "{}"), 3, "assembled")
+    for section in (".interp", ".dynamic"):
+        refused(f"a section {section}", folder,
+                one(f'__asm__(".section {section},\\"a\\"\\n.quad 1\\n.text");\n' + head + "{}"), 3, section, "linker")
     refused("a name that C has not", folder, one(head + "{}", entry="a-b"), 3, "'a-b'")
     refused("a kernel in PTX", folder, one(".version 7.0", language="ptx"), 3, "ptx", "cpu")
     refused("a kernel in CUDA", folder, one("__global__ void k() {}", language="cuda"), 3, "cuda", "cpu")
@@ -483,6 +486,14 @@ def checkOtherTools(folder):
     checks.check("--verify-fusion checks the rest and says so",
                  answer.returncode == 0 and answer.stderr.count("warning: the kernel 'k' can't be evaluated") == 1,
                  f"exit {answer.returncode}\n{answer.stderr}" if answer.returncode else "")
+    plugin = BIN.parent / "test/plugins/BreakGroup.so"
+    if plugin.exists():
+        answer = compiled(folder, text, "--verify-fusion", f"--plugin={plugin}",
+                          "--run-before=codegen:func.func(test-break-group{from=fusion.mul to=fusion.max number=0})")
+        checks.check("--verify-fusion finds a wrong group behind a kernel",
+                     answer.returncode == 1 and "computes another value" in answer.stderr, answer.stderr[:300])
+    else:
+        checks.skip("--verify-fusion finds a wrong group behind a kernel", f"{plugin} was not built")
     answer = compiled(folder, text, "--explain", "--fusion-why=#0,#1")
     checks.check("--explain and --fusion-why give the rule",
                  answer.returncode == 0 and answer.stdout.count("no-emitter") >= 2, answer.stderr)
