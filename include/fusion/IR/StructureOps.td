@@ -144,15 +144,19 @@ def Fusion_AwaitOp : Fusion_Op<"await", [MemoryEffects<[MemWrite]>]> {
 def Fusion_KernelCallOp : Fusion_Op<"kernel_call", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "a kernel that the user wrote";
   let description = [{
-    `source` is the kernel's text (`language` ptx, cuda or c), `entry` its symbol.
-    It reads its operands and writes its results, whole; with `side_effects` it is
-    kept and ordered like a communication. `flops` and `bytes` feed the cost model.
+    `source` is the kernel's text (`language` ptx, cuda or c) or, in C, `file:` and a
+    path inside the module's folder; `entry` its symbol. It reads its operands and
+    writes its results, whole; with `side_effects` it is kept and ordered like a
+    communication. `flops` and `bytes`, of a run at the largest batch, feed the cost
+    model. A `?` of a result is that of the first operand with a `?` in the same
+    place; without one it is the batch. The cpu target compiles C: see
+    docs/kernel-calls.md.
 
     Constraints: C1 the language is one of those; C2 the entry is not empty; C3 costs >= 0.
 
     Example:
     ```mlir
-    %y = fusion.kernel_call "c" "scale2" "void scale2(...) { ... }" (%x) flops = 4 bytes = 32 : (tensor<4xf32>) -> tensor<4xf32>
+    %y = fusion.kernel_call "c" "scale2" "void scale2(const float *x, float *y, int64_t batch) { for (int i = 0; i < 4; ++i) y[i] = 2 * x[i]; }" (%x) flops = 4 bytes = 32 : (tensor<4xf32>) -> tensor<4xf32>
     ```
   }];
   let arguments = (ins StrAttr:$language, StrAttr:$entry, StrAttr:$source, Variadic<Fusion_Tensor>:$inputs,
