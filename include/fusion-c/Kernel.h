@@ -30,7 +30,8 @@
 |*     with one argument: acos acosh asin asinh atan atanh cbrt ceil cos cosh
 |*       erf erfc exp exp2 exp10 expm1 fabs floor lgamma log log10 log1p log2
 |*       logb nearbyint rint round roundeven sin sinh sqrt tan tanh tgamma trunc
-|*     with two: atan2 copysign fdim fmax fmin fmod hypot nextafter pow remainder
+|*     with two: atan2 copysign fdim fmax fmin fmod hypot nextafter pow
+|*       remainder
 |*     with three: fma
 |*   and their forms for float (expf). errno and the rounding mode are not its
 |*   own to change or to read.

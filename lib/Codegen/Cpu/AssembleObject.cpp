@@ -65,13 +65,12 @@ Expected<SmallVector<char, 0>> codegen::assembleObject(StringRef assembly) {
 
   SourceMgr sources(makeIntrusiveRefCnt<vfs::InMemoryFileSystem>());
   std::string firstError;
-  sources.setDiagHandler(
-      [](const SMDiagnostic &diagnostic, void *context) {
-        auto &first = *static_cast<std::string *>(context);
-        if (first.empty() && diagnostic.getKind() == SourceMgr::DK_Error)
-          first = diagnostic.getMessage().str();
-      },
-      &firstError);
+  auto keepFirst = [](const SMDiagnostic &diagnostic, void *kept) {
+    auto &first = *static_cast<std::string *>(kept);
+    if (first.empty() && diagnostic.getKind() == SourceMgr::DK_Error)
+      first = diagnostic.getMessage().str();
+  };
+  sources.setDiagHandler(keepFirst, &firstError);
   sources.AddNewSourceBuffer(
       MemoryBuffer::getMemBufferCopy(dropSizes(assembly), "assembly"), SMLoc());
 
@@ -83,6 +82,12 @@ Expected<SmallVector<char, 0>> codegen::assembleObject(StringRef assembly) {
       target->createMCSubtargetInfo(triple, "", ""));
   MCContext context(triple, syntax.get(), registers.get(), subtarget.get(),
                     &sources, &options);
+  // What is found when the text has been read.
+  context.setDiagnosticHandler([&](const SMDiagnostic &diagnostic, bool,
+                                   const SourceMgr &,
+                                   std::vector<const MDNode *> &) {
+    keepFirst(diagnostic, &firstError);
+  });
   std::unique_ptr<MCObjectFileInfo> sections(
       target->createMCObjectFileInfo(context, /*PIC=*/true));
   context.setObjectFileInfo(sections.get());

@@ -386,7 +386,7 @@ def checkKernelErrors(folder):
     refused("asm that no processor has", folder, one(head + '{ __asm__("frobnicate %eax"); }'), 3, "assembled", "'k'")
     refused("asm that can't be linked", folder, one('__asm__(".text\\n.quad k");\n' + head + "{}"), 3, "linked", "asm")
     refused("asm of a size that nobody knows", folder,
-            one('__asm__(".size k, .-elsewhere\\n.quad k-elsewhere");\n' + head + "{}"), 3, "'k'")
+            one('__asm__(".size k, .-elsewhere\\n.quad k-elsewhere");\n' + head + "{}"), 3, "'k'", "'elsewhere'")
     (folder / "data").write_text("secret")
     for directive in (".incbin", ".include"):
         refused(f"asm with {directive}", folder,
