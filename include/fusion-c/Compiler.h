@@ -35,8 +35,8 @@ typedef struct fusion_compile_result fusion_compile_result;
  * ("--cpu=x86-64-v3", "--stop-after=fuse", "--explain"), without input and
  * output. Parameters' files are relative to `folder` (NULL: the working
  * folder). A model with C kernels starts a C compiler and waits for it, unless
- * "--c-compiler=off" is among the options. Never returns NULL, unless memory for the result itself cannot be
- * had.
+ * "--c-compiler=off" is among the options. Never returns NULL, unless memory
+ * for the result itself cannot be had.
  */
 FUSION_C_API fusion_compile_result *
 fusion_compile(const char *source, size_t size, const char *folder,

@@ -208,11 +208,13 @@ def checkValues(folder):
             "       const float *restrict w, float *restrict y, float *restrict unread, int64_t b) {\n"
             "  for (int i = 0; i < 4; ++i) { y[i] = 99; unread[i] = -1; }\n"
             "  for (int i = 0; i < 4; ++i) y[i] = x[i] + same[3 - i] * two[i] + w[i];\n}")
+    type = "tensor<4xf32>"
+    fourToTwo = f"({', '.join([type] * 4)}) -> ({type}, {type})"
     values("splats, weights, an input twice, a result unread", folder,
            model('  %t = fusion.constant dense<2.0> : tensor<4xf32>\n'
                  '  %w = fusion.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>\n'
                  '  %a = fusion.neg %x : tensor<4xf32>\n'
-                 f"  %0:2 = {callOp(sums, operands='%a, %a, %t, %w', types='(tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)')}\n"
+                 f"  %0:2 = {callOp(sums, operands='%a, %a, %t, %w', types=fourToTwo)}\n"
                  '  %1 = fusion.add %0#0, %a : tensor<4xf32>', ["%1"]),
            {"r0": -X + 2 * -X[::-1] + np.array([1, 2, 3, 4], np.float32) - X}, x=X)
 
