@@ -368,15 +368,23 @@ class Motifs(Builder):
     def makeLateView(self):
         """A tensor that an elementwise op could overwrite, but for a view of it
         that is read when that op's result was used."""
-        rows, depth = self.choose(2, 3), self.choose(2, 4)
+        rows, depth = self.choose(2, 4), self.choose(2, 4)
         dtype = self.choose("f32", "f32", "f64")
         a = self.product(self.input((rows, depth), dtype, special=False), self.weights((depth, depth), dtype))
-        if self.chance(0.5):
-            a = self.unary("reverse", a, a.magnitude, extra=" dims = [0]")
-        y = self.binary(self.choose("mul", "sub"), a, self.input((rows, depth), dtype, special=False))
-        p = self.product(self.tame(y), self.weights((depth, depth), dtype))
-        flat = [self.emit("reshape {0} : {t0} to {r}", [v], (rows * depth,), dtype, v.magnitude) for v in (a, p)]
-        return self.binary("add", *flat)
+
+        def flat(v):
+            return self.emit("reshape {0} : {t0} to {r}", [v], (rows * depth,), dtype, v.magnitude)
+
+        # Read once as it is and once as a view, in either order.
+        first, second = (flat, lambda v: v) if self.chance(0.5) else (lambda v: v, flat)
+        x = first(a)
+        y = self.binary(self.choose("mul", "sub"), x, self.input(x.shape, dtype, special=False))
+        if not self.exact and self.chance(0.5):
+            y = self.unary("softmax", y, rounds=True, extra=f" axis = {len(y.shape) - 1}")
+        y = self.emit("reshape {0} : {t0} to {r}", [y], (rows, depth), dtype, y.magnitude)
+        y = self.product(self.tame(y), self.weights((depth, depth), dtype))
+        x = second(a)
+        return self.binary("add", x, y if len(x.shape) == 2 else flat(y))
 
     def makeDonatedEarly(self):
         """A parameter whose bytes the update takes while its old value is wanted."""
