@@ -185,10 +185,7 @@ llvm::Error RankEvaluator::callKernel(mlir::Operation *op) {
       options.onKernelCall(op, *operands);
   if (!results)
     return locateError(op, results.takeError());
-  if (llvm::Error error = defineResults(op, *results))
-    return error;
-  poisonAfter(op);
-  return llvm::Error::success();
+  return defineResults(op, *results);
 }
 
 llvm::Error RankEvaluator::evaluate(mlir::Operation *op) {

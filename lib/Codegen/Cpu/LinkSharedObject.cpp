@@ -119,7 +119,8 @@ static Error failWithMessages(const std::string &messages) {
 }
 
 Expected<std::vector<uint8_t>>
-fusion::linkSharedObject(ArrayRef<ArrayRef<char>> objects) {
+fusion::linkSharedObject(ArrayRef<ArrayRef<char>> objects,
+                         bool hasUserObjects) {
   std::vector<std::unique_ptr<Descriptor>> inputs;
   std::vector<std::string> paths;
   for (ArrayRef<char> object : objects) {
@@ -170,8 +171,8 @@ fusion::linkSharedObject(ArrayRef<ArrayRef<char>> objects) {
   }
   writeEnd.close(); // the last writer: the reader sees the end
   std::vector<uint8_t> linked = reader.finish();
-  // Our own object alone always links; others may hold what can't be.
-  if (code != 0 && objects.size() > 1)
+  // Our own objects always link; others may hold what can't be.
+  if (code != 0 && hasUserObjects)
     return createStringError(
         std::make_error_code(std::errc::executable_format_error),
         StringRef(messages).split('\n').first.trim().str());

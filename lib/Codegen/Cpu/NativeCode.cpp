@@ -8,22 +8,28 @@
 
 #include "AssembleObject.h"
 #include "LinkSharedObject.h"
+#include "SplitKernels.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/ThreadPool.h"
+#include "llvm/Support/Threading.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/X86TargetParser.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace llvm;
 
@@ -117,16 +123,65 @@ emitObject(Module &module, TargetMachine &machine,
   return object;
 }
 
-Expected<std::vector<uint8_t>>
-fusion::compileNativeCode(mlir::ModuleOp kernels, StringRef cpu,
-                          ArrayRef<std::string> features,
-                          ArrayRef<SmallVector<char, 0>> userObjects) {
-  codegen::initializeX86();
+using Object = SmallVector<char, 0>;
+
+/// Optimizes and compiles one part.
+static Expected<Object> compilePart(Module &module, StringRef cpu,
+                                    ArrayRef<std::string> features) {
   Expected<std::unique_ptr<TargetMachine>> machine =
       createMachine(cpu, features);
   if (!machine)
     return machine.takeError();
+  module.setDataLayout((*machine)->createDataLayout());
+  TargetLibraryInfoImpl noLibrary{Triple(kTriple)};
+  noLibrary.disableAllFunctions();
+  optimize(module, **machine, noLibrary);
+  return emitObject(module, **machine, noLibrary);
+}
 
+/// Compiles the parts of `module` side by side, each in a context of its own.
+/// The parts, and so the bytes, depend on the module alone.
+static Expected<std::vector<Object>>
+compileParts(Module &module, ArrayRef<fusion::KernelPart> parts, StringRef cpu,
+             ArrayRef<std::string> features) {
+  std::vector<Object> bitcodes(parts.size()), objects(parts.size());
+  std::vector<std::string> failures(parts.size());
+  DefaultThreadPool pool(hardware_concurrency(parts.size()));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    {
+      ValueToValueMapTy map;
+      std::unique_ptr<Module> part =
+          CloneModule(module, map, [&](const GlobalValue *value) {
+            return parts[i].contains(value);
+          });
+      raw_svector_ostream stream(bitcodes[i]);
+      WriteBitcodeToFile(*part, stream);
+    }
+    pool.async([&, i] {
+      LLVMContext context;
+      StringRef bytes(bitcodes[i].data(), bitcodes[i].size());
+      Expected<std::unique_ptr<Module>> part =
+          parseBitcodeFile(MemoryBufferRef(bytes, "kernels"), context);
+      Expected<Object> object = part ? compilePart(**part, cpu, features)
+                                     : Expected<Object>(part.takeError());
+      if (object)
+        objects[i] = std::move(*object);
+      else
+        failures[i] = toString(object.takeError());
+    });
+  }
+  pool.wait();
+  for (const std::string &failure : failures)
+    if (!failure.empty())
+      return createStringError(failure);
+  return objects;
+}
+
+Expected<std::vector<uint8_t>>
+fusion::compileNativeCode(mlir::ModuleOp kernels, StringRef cpu,
+                          ArrayRef<std::string> features,
+                          ArrayRef<Object> userObjects) {
+  codegen::initializeX86();
   mlir::MLIRContext *context = kernels.getContext();
   mlir::DialectRegistry registry;
   mlir::registerBuiltinDialectTranslation(registry);
@@ -139,7 +194,6 @@ fusion::compileNativeCode(mlir::ModuleOp kernels, StringRef cpu,
     return createStringError(
         "internal error: the kernels cannot be translated to LLVM IR");
   module->setTargetTriple(Triple(kTriple));
-  module->setDataLayout((*machine)->createDataLayout());
   for (Function &function : *module) {
     function.addFnAttr(Attribute::NoUnwind);
     function.addFnAttr("no-builtins");
@@ -150,15 +204,21 @@ fusion::compileNativeCode(mlir::ModuleOp kernels, StringRef cpu,
   if (verifyModule(*module, &report))
     return createStringError("internal error: invalid LLVM IR: " + broken);
 
-  TargetLibraryInfoImpl noLibrary{Triple(kTriple)};
-  noLibrary.disableAllFunctions();
-  optimize(*module, **machine, noLibrary);
-  Expected<SmallVector<char, 0>> object =
-      emitObject(*module, **machine, noLibrary);
-  if (!object)
-    return object.takeError();
-  std::vector<ArrayRef<char>> objects{*object};
-  for (const SmallVector<char, 0> &each : userObjects)
-    objects.push_back(each);
-  return linkSharedObject(objects);
+  std::vector<fusion::KernelPart> parts = fusion::splitKernels(*module);
+  std::vector<Object> own;
+  if (parts.size() <= 1) {
+    Expected<Object> object = compilePart(*module, cpu, features);
+    if (!object)
+      return object.takeError();
+    own.push_back(std::move(*object));
+  } else {
+    Expected<std::vector<Object>> objects =
+        compileParts(*module, parts, cpu, features);
+    if (!objects)
+      return objects.takeError();
+    own = std::move(*objects);
+  }
+  std::vector<ArrayRef<char>> objects(own.begin(), own.end());
+  objects.insert(objects.end(), userObjects.begin(), userObjects.end());
+  return linkSharedObject(objects, /*hasUserObjects=*/!userObjects.empty());
 }
