@@ -6,9 +6,9 @@
 // those that did not take it in.
 //
 //===----------------------------------------------------------------------===//
+#include "BuildGroup.h"
 #include "VerticalPlan.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -32,12 +32,8 @@ private:
   SmallVector<Operation *> getBody(const PlannedGroup &group) const;
   void findOutsideReads();
   void form(const PlannedGroup &group);
-  GroupOp formGroup(ArrayRef<Operation *> body,
-                    const llvm::SmallPtrSetImpl<Operation *> &escaping,
-                    GroupKind kind);
   /// The value in the new body that `value` of the old one has become.
-  Value getNew(Value value);
-  Location getLocation(ArrayRef<Operation *> body) const;
+  Value getNew(Value value) { return getOutside(value, values, builder); }
   unsigned getIndex(const PlannedGroup &group) const {
     return &group - plan.groups.begin();
   }
@@ -99,32 +95,6 @@ void GroupFormer::findOutsideReads() {
   }
 }
 
-Value GroupFormer::getNew(Value value) {
-  SmallVector<ReshapeOp> views;
-  Value stored = value;
-  while (!values.contains(stored)) {
-    auto view = stored.getDefiningOp<ReshapeOp>();
-    // An argument, a constant or a parameter: they and their views stay.
-    if (!view)
-      return value;
-    views.push_back(view);
-    stored = view.getInput();
-  }
-  Value result = values.lookup(stored);
-  for (ReshapeOp view : llvm::reverse(views)) {
-    result = ReshapeOp::create(builder, view.getLoc(),
-                               view.getResult().getType(), result);
-    values.map(view.getResult(), result);
-  }
-  return result;
-}
-
-Location GroupFormer::getLocation(ArrayRef<Operation *> body) const {
-  SmallVector<Location> locations =
-      llvm::map_to_vector(body, [](Operation *op) { return op->getLoc(); });
-  return FusedLoc::get(builder.getContext(), locations);
-}
-
 void GroupFormer::form(const PlannedGroup &group) {
   SmallVector<Operation *> body = getBody(group);
   if (body.empty())
@@ -160,66 +130,8 @@ void GroupFormer::form(const PlannedGroup &group) {
   FormedGroup formed{getIndex(group), nullptr, body, {}};
   llvm::copy_if(body, std::back_inserter(formed.outputs),
                 [&](Operation *op) { return outputs.contains(op); });
-  formed.op = formGroup(body, outputs, group.kind);
+  formed.op = buildGroup(body, formed.outputs, group.kind, values, builder);
   onFormed(formed);
-}
-
-static bool isAnchor(Operation *op) {
-  OpFamily family = getOpFamily(op);
-  return family == OpFamily::Contraction || family == OpFamily::Window ||
-         isa<KernelCallOp>(op);
-}
-
-GroupOp
-GroupFormer::formGroup(ArrayRef<Operation *> body,
-                       const llvm::SmallPtrSetImpl<Operation *> &escaping,
-                       GroupKind kind) {
-  llvm::SmallPtrSet<Operation *, 16> inside(body.begin(), body.end());
-  // A contraction, a pool or a user's kernel opens its group, and all it reads
-  // comes from outside.
-  Operation *anchor =
-      kind == GroupKind::Library || kind == GroupKind::Contraction ||
-              kind == GroupKind::Window || isa<KernelCallOp>(body.front())
-          ? *llvm::find_if(body, isAnchor)
-          : nullptr;
-  // What is read from outside, and which splat constants come along.
-  llvm::SetVector<Value> inputs, constants;
-  if (anchor)
-    inputs.insert(anchor->operand_begin(), anchor->operand_end());
-  for (Operation *op : body)
-    for (Value operand : op->getOperands())
-      if (!inside.contains(operand.getDefiningOp()) &&
-          !inputs.contains(operand))
-        (isSplatConstant(operand) ? constants : inputs).insert(operand);
-  SmallVector<Value> outputs;
-  for (Operation *op : body)
-    if (escaping.contains(op))
-      llvm::append_range(outputs, op->getResults());
-
-  SmallVector<Value> operands;
-  for (Value input : inputs)
-    operands.push_back(getNew(input));
-  Location loc = getLocation(body);
-  auto group = GroupOp::create(builder, loc, TypeRange(ValueRange(outputs)),
-                               kind, operands, SymbolRefAttr());
-  OpBuilder::InsertionGuard guard(builder);
-  Block *region = builder.createBlock(&group.getBody());
-  IRMapping mapping;
-  for (Value input : inputs)
-    mapping.map(input, region->addArgument(input.getType(), input.getLoc()));
-  if (anchor)
-    builder.clone(*anchor, mapping);
-  for (Value constant : constants)
-    builder.clone(*constant.getDefiningOp(), mapping);
-  for (Operation *op : body)
-    if (op != anchor)
-      builder.clone(*op, mapping);
-  SmallVector<Value> yields = llvm::map_to_vector(
-      outputs, [&](Value output) { return mapping.lookup(output); });
-  YieldOp::create(builder, loc, yields);
-  for (auto [output, result] : llvm::zip(outputs, group.getOutputs()))
-    values.map(output, result);
-  return group;
 }
 
 void GroupFormer::run() {

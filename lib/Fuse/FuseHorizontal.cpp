@@ -4,10 +4,9 @@
 // (FormHorizontal.cpp): checks what it is given, and says what was decided.
 //
 //===----------------------------------------------------------------------===//
+#include "DecidingPass.h"
 #include "HorizontalPlan.h"
 #include "RecordHorizontal.h"
-#include "fusion/Analysis/CostModel.h"
-#include "fusion/Fuse/FusionCertificate.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/ErrorKind.h"
 
@@ -70,37 +69,19 @@ static void emitDecisions(const HorizontalGraph &graph,
 
 namespace {
 
-struct FuseHorizontal : fusion::impl::FuseHorizontalBase<FuseHorizontal> {
-  using FuseHorizontalBase::FuseHorizontalBase;
+struct FuseHorizontal
+    : DecidingPass<fusion::impl::FuseHorizontalBase<FuseHorizontal>> {
+  using DecidingPass::DecidingPass;
 
-  LogicalResult initialize(MLIRContext *context) override {
-    FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, device, costModel);
-    if (failed(loaded))
-      return failure();
-    model = std::move(*loaded);
-    return success();
-  }
-
-  void runOnOperation() override {
-    markAnalysesPreserved<GraphFingerprint>();
-    FunctionOpInterface function = getOperation();
-    if (function.isExternal())
-      return;
-    if (!llvm::hasSingleElement(function.getFunctionBody())) {
-      function.emitError("fusion works on a graph: the function has more than "
-                         "one block; inline or simplify it first");
-      return signalPassFailure();
-    }
-    Block &block = function.getFunctionBody().front();
+  LogicalResult decide(FunctionOpInterface function, Block &block) override {
     // Once: what was decided before, here or by hand, stays.
     for (GroupOp group : block.getOps<GroupOp>())
       if (group.getKind() == GroupKind::Horizontal)
-        return;
+        return success();
     FailureOr<FusionLegality> legality =
         FusionLegality::create(function, GroupLimits());
     if (failed(legality))
-      return signalPassFailure();
+      return failure();
     HorizontalGraph graph(block, *legality);
     // A kernel's argument is a pointer; the batch and the units come besides.
     int64_t operands = std::min<int64_t>(
@@ -116,26 +97,15 @@ struct FuseHorizontal : fusion::impl::FuseHorizontalBase<FuseHorizontal> {
     if (!plan.isAcyclic) {
       emitError(function, ErrorKind::Internal)
           << "horizontal launches depend on each other in a circle";
-      return signalPassFailure();
+      return failure();
     }
     if (getContext().getRemarkEngine())
       emitDecisions(graph, plan);
     recorder.record(plan);
     if (plan.hasLaunches())
       formHorizontal(block, graph, plan);
-    if (failed(recorder.finish(block)))
-      signalPassFailure();
+    return recorder.finish(block);
   }
-
-private:
-  FusionDecisions *findDecisions() {
-    auto record =
-        getCachedParentAnalysis<FusionRecord>(getOperation()->getParentOp());
-    return record ? record->get().find(getOperation()) : nullptr;
-  }
-
-  /// Shared by the copies of the pass, which run on functions side by side.
-  std::shared_ptr<CostModel> model;
 };
 
 } // namespace

@@ -5,12 +5,10 @@
 // remarks and in the record that plan files are written from.
 //
 //===----------------------------------------------------------------------===//
-#include "PlanReplay.h"
+#include "DecidingPass.h"
 #include "RecordVertical.h"
 #include "VerticalPlan.h"
 #include "fusion/Analysis/Explain.h"
-#include "fusion/Fuse/FusionCertificate.h"
-#include "fusion/Fuse/FusionDecisions.h"
 #include "fusion/Fuse/Passes.h"
 
 #include "mlir/IR/Remarks.h"
@@ -82,33 +80,15 @@ static void declareRules(Operation *function) {
 
 namespace {
 
-struct FuseVertical : fusion::impl::FuseVerticalBase<FuseVertical> {
-  using FuseVerticalBase::FuseVerticalBase;
+struct FuseVertical
+    : DecidingPass<fusion::impl::FuseVerticalBase<FuseVertical>> {
+  using DecidingPass::DecidingPass;
 
-  LogicalResult initialize(MLIRContext *context) override {
-    FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, device, costModel);
-    if (failed(loaded))
-      return failure();
-    model = std::move(*loaded);
-    return success();
-  }
-
-  void runOnOperation() override {
-    markAnalysesPreserved<GraphFingerprint>();
-    FunctionOpInterface function = getOperation();
-    if (function.isExternal())
-      return;
-    if (!llvm::hasSingleElement(function.getFunctionBody())) {
-      function.emitError("fusion works on a graph: the function has more than "
-                         "one block; inline or simplify it first");
-      return signalPassFailure();
-    }
-    Block &block = function.getFunctionBody().front();
+  LogicalResult decide(FunctionOpInterface function, Block &block) override {
     FuseGraph graph(block);
     VerticalRecorder recorder(findDecisions(), block, graph);
     if (!graph.hasUngroupedWork())
-      return;
+      return success();
     declareRules(function);
     GroupLimits limits;
     limits.maxOps = maxOps;
@@ -121,7 +101,7 @@ struct FuseVertical : fusion::impl::FuseVerticalBase<FuseVertical> {
         FusionLegality::create(function, limits);
     if (failed(legality) ||
         failed(recorder.readPlan(function, *model, separate)))
-      return signalPassFailure();
+      return failure();
     VerticalPlan plan = separate
                             ? planSeparate(graph, *legality)
                             : planVertical(graph, *legality, *model,
@@ -132,19 +112,8 @@ struct FuseVertical : fusion::impl::FuseVerticalBase<FuseVertical> {
     formGroups(block, graph, plan, [&](const FormedGroup &formed) {
       recorder.recordGroup(plan.groups[formed.planned], formed);
     });
-    if (failed(recorder.finish()))
-      signalPassFailure();
+    return recorder.finish();
   }
-
-private:
-  FusionDecisions *findDecisions() {
-    auto record =
-        getCachedParentAnalysis<FusionRecord>(getOperation()->getParentOp());
-    return record ? record->get().find(getOperation()) : nullptr;
-  }
-
-  /// Shared by the copies of the pass, which run on functions side by side.
-  std::shared_ptr<CostModel> model;
 };
 
 } // namespace

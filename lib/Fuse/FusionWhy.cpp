@@ -277,15 +277,15 @@ bool Why::explainChain(unsigned from, unsigned to) {
 
 SmallVector<unsigned> Why::findGroupChain(unsigned from, unsigned to) const {
   llvm::DenseMap<unsigned, SmallVector<unsigned, 2>> neighbours;
-  for (const DecidedLaunch &apart : decisions.apart) {
-    neighbours[apart.groups[0]].push_back(apart.groups[1]);
-    neighbours[apart.groups[1]].push_back(apart.groups[0]);
-  }
+  auto connect = [&](unsigned a, unsigned b) {
+    neighbours[a].push_back(b);
+    neighbours[b].push_back(a);
+  };
+  for (const DecidedLaunch &apart : decisions.apart)
+    connect(apart.groups[0], apart.groups[1]);
   for (const DecidedLaunch &launch : decisions.launches)
-    for (size_t i = 0; i + 1 < launch.groups.size(); ++i) {
-      neighbours[launch.groups[i]].push_back(launch.groups[i + 1]);
-      neighbours[launch.groups[i + 1]].push_back(launch.groups[i]);
-    }
+    for (size_t i = 0; i + 1 < launch.groups.size(); ++i)
+      connect(launch.groups[i], launch.groups[i + 1]);
   llvm::DenseMap<unsigned, unsigned> before{{from, from}};
   SmallVector<unsigned> worklist{from};
   for (size_t i = 0; i < worklist.size() && !before.contains(to); ++i)

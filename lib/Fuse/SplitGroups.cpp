@@ -5,12 +5,11 @@
 // turn, and cut again where the real numbers ask for it.
 //
 //===----------------------------------------------------------------------===//
+#include "BuildGroup.h"
+#include "DecidingPass.h"
 #include "SplitPlan.h"
-#include "fusion/Fuse/FusionCertificate.h"
-#include "fusion/Fuse/FusionDecisions.h"
 #include "fusion/Fuse/Passes.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/SetVector.h"
@@ -46,7 +45,6 @@ public:
   SmallVector<GroupOp> run(ArrayRef<SplitPart> parts);
 
 private:
-  Value getOutside(Value value);
   GroupOp form(const SplitPart &part);
 
   GroupOp group;
@@ -57,61 +55,16 @@ private:
 
 } // namespace
 
-/// The value outside that holds `value`; a view of one is made on the way.
-Value GroupSplitter::getOutside(Value value) {
-  SmallVector<ReshapeOp> views;
-  Value stored = value;
-  while (!values.contains(stored)) {
-    auto view = cast<ReshapeOp>(stored.getDefiningOp());
-    views.push_back(view);
-    stored = view.getInput();
-  }
-  Value result = values.lookup(stored);
-  for (ReshapeOp view : llvm::reverse(views)) {
-    result = ReshapeOp::create(builder, view.getLoc(),
-                               view.getResult().getType(), result);
-    values.map(view.getResult(), result);
-  }
-  return result;
-}
-
 GroupOp GroupSplitter::form(const SplitPart &part) {
   // A reshape of what is outside is a view there.
   llvm::SetVector<Operation *> body;
   for (Operation *op : part.ops)
     if (!isa<ReshapeOp>(op) || body.contains(op->getOperand(0).getDefiningOp()))
       body.insert(op);
-  llvm::SetVector<Value> inputs, constants;
-  for (Operation *op : body)
-    for (Value operand : op->getOperands())
-      if (!body.contains(operand.getDefiningOp()))
-        (isSplatConstant(operand) ? constants : inputs).insert(operand);
-  SmallVector<Value> operands, outputs;
-  for (Value input : inputs)
-    operands.push_back(getOutside(input));
-  for (Operation *op : part.outputs)
-    if (body.contains(op))
-      llvm::append_range(outputs, op->getResults());
-  SmallVector<Location> locations =
-      llvm::map_to_vector(body, [](Operation *op) { return op->getLoc(); });
-  Location loc = FusedLoc::get(builder.getContext(), locations);
-  auto made = GroupOp::create(builder, loc, TypeRange(ValueRange(outputs)),
-                              part.kind, operands, SymbolRefAttr());
-  OpBuilder::InsertionGuard guard(builder);
-  Block *block = builder.createBlock(&made.getBody());
-  IRMapping mapping;
-  for (Value input : inputs)
-    mapping.map(input, block->addArgument(input.getType(), input.getLoc()));
-  for (Value constant : constants)
-    builder.clone(*constant.getDefiningOp(), mapping);
-  for (Operation *op : body)
-    builder.clone(*op, mapping);
-  YieldOp::create(builder, loc, llvm::map_to_vector(outputs, [&](Value output) {
-                    return mapping.lookup(output);
-                  }));
-  for (auto [output, result] : llvm::zip(outputs, made.getOutputs()))
-    values.map(output, result);
-  return made;
+  SmallVector<Operation *> outputs;
+  llvm::copy_if(part.outputs, std::back_inserter(outputs),
+                [&](Operation *op) { return body.contains(op); });
+  return buildGroup(body.getArrayRef(), outputs, part.kind, values, builder);
 }
 
 SmallVector<GroupOp> GroupSplitter::run(ArrayRef<SplitPart> parts) {
@@ -120,7 +73,7 @@ SmallVector<GroupOp> GroupSplitter::run(ArrayRef<SplitPart> parts) {
     made.push_back(form(part));
   for (auto [value, result] :
        llvm::zip(group.getYield().getValues(), group.getOutputs()))
-    result.replaceAllUsesWith(getOutside(value));
+    result.replaceAllUsesWith(getOutside(value, values, builder));
   group.erase();
   return made;
 }
@@ -216,55 +169,39 @@ static void emitDecisions(GroupOp group, const SplitPlan &plan) {
 
 namespace {
 
-struct SplitGroups : fusion::impl::SplitGroupsBase<SplitGroups> {
-  using SplitGroupsBase::SplitGroupsBase;
+struct SplitGroups : DecidingPass<fusion::impl::SplitGroupsBase<SplitGroups>> {
+  using DecidingPass::DecidingPass;
 
-  LogicalResult initialize(MLIRContext *context) override {
-    FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, device, costModel);
-    if (failed(loaded))
-      return failure();
-    model = std::move(*loaded);
-    return success();
-  }
-
-  void runOnOperation() override {
-    markAnalysesPreserved<GraphFingerprint>();
-    FunctionOpInterface function = getOperation();
-    if (function.isExternal())
-      return;
+  LogicalResult decide(FunctionOpInterface function, Block &block) override {
     for (unsigned round = 0; round < (probe ? kMaxRounds : 1); ++round) {
-      FailureOr<bool> changed = splitOnce(function);
+      FailureOr<bool> changed = splitOnce(function, block);
       if (failed(changed))
-        return signalPassFailure();
+        return failure();
       if (!*changed)
-        return;
+        break;
     }
+    return success();
   }
 
   KernelProbe *probe = nullptr;
 
 private:
-  FailureOr<bool> splitOnce(FunctionOpInterface function) {
+  FailureOr<bool> splitOnce(FunctionOpInterface function, Block &block) {
     constexpr int64_t any = std::numeric_limits<int64_t>::max();
     FailureOr<FusionLegality> legality = FusionLegality::create(
         function, GroupLimits{any, any, any, any, any, any});
     if (failed(legality))
       return failure();
     SmallVector<std::pair<GroupOp, SplitPlan>, 0> plans;
-    for (Block &block : function.getFunctionBody())
-      for (auto group : block.getOps<GroupOp>()) {
-        if (group.getKind() == GroupKind::Horizontal || group.getKernelAttr())
-          continue;
-        SplitPlan plan = planSplit(group, *legality, *model, probe);
-        emitDecisions(group, plan);
-        if (!plan.parts.empty())
-          plans.push_back({group, std::move(plan)});
-      }
-    auto record =
-        getCachedParentAnalysis<FusionRecord>(function->getParentOp());
-    FusionDecisions *decisions =
-        record ? record->get().find(function) : nullptr;
+    for (auto group : block.getOps<GroupOp>()) {
+      if (group.getKind() == GroupKind::Horizontal || group.getKernelAttr())
+        continue;
+      SplitPlan plan = planSplit(group, *legality, *model, probe);
+      emitDecisions(group, plan);
+      if (!plan.parts.empty())
+        plans.push_back({group, std::move(plan)});
+    }
+    FusionDecisions *decisions = findDecisions();
     for (auto &[group, plan] : plans) {
       SmallVector<DecidedGroup, 0> parts;
       if (decisions)
@@ -276,15 +213,12 @@ private:
       }
     }
     if (decisions && !plans.empty()) {
-      decisions->recordLayout(function.getFunctionBody().front());
+      decisions->recordLayout(block);
       if (decisions->hasFailed)
         return failure();
     }
     return !plans.empty();
   }
-
-  /// Shared by the copies of the pass, which run on functions side by side.
-  std::shared_ptr<CostModel> model;
 };
 
 } // namespace

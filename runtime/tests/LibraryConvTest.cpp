@@ -18,18 +18,24 @@ class ConvTest
 class ConvLayoutTest
     : public testing::TestWithParam<std::tuple<ConvCase, bool>> {};
 
+/// The shape of a convolution's output, channels first.
+Shape outputShape(const ConvCase &test) {
+  Shape output = {test.input[0], test.weight[0]};
+  for (size_t i = 0; i < test.strides.size(); ++i)
+    output.push_back((test.input[2 + i] + test.padLow[i] + test.padHigh[i] -
+                      (test.weight[2 + i] - 1) * test.dilations[i] - 1) /
+                         test.strides[i] +
+                     1);
+  return output;
+}
+
 TEST_P(ConvTest, EqualsNaiveLoops) {
   const ConvCase &test = std::get<0>(GetParam());
   bool channelsLast = std::get<1>(GetParam());
   int extras = std::get<2>(GetParam());
   LibraryCall call = convCall(test, channelsLast);
   size_t spatial = test.strides.size();
-  Shape output = {test.input[0], test.weight[0]};
-  for (size_t i = 0; i < spatial; ++i)
-    output.push_back((test.input[2 + i] + test.padLow[i] + test.padHigh[i] -
-                      (test.weight[2 + i] - 1) * test.dilations[i] - 1) /
-                         test.strides[i] +
-                     1);
+  Shape output = outputShape(test);
   call.outputShape = affine(output);
   auto input = integers(test.input, 1), weights = integers(test.weight, 2);
   Extras extra = makeExtras(extras, output[1], output);
@@ -215,12 +221,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ConvTest,
 TEST_P(ConvLayoutTest, SumsLikeSeparateAdds) {
   const ConvCase &test = std::get<0>(GetParam());
   LibraryCall call = convCall(test, std::get<1>(GetParam()));
-  Shape output = {test.input[0], test.weight[0]};
-  for (size_t i = 0; i < test.strides.size(); ++i)
-    output.push_back((test.input[2 + i] + test.padLow[i] + test.padHigh[i] -
-                      (test.weight[2 + i] - 1) * test.dilations[i] - 1) /
-                         test.strides[i] +
-                     1);
+  Shape output = outputShape(test);
   call.outputShape = affine(output);
   expectSumsLikeSeparateAdds(call, test.input, test.weight, output, 1);
 }
@@ -232,12 +233,7 @@ TEST_P(ConvLayoutTest, ImagesAndThreadsDoNotChangeBits) {
   bool channelsLast = std::get<1>(GetParam());
   test.input[0] = 3;
   LibraryCall call = convCall(test, channelsLast);
-  Shape output = {3, test.weight[0]};
-  for (size_t i = 0; i < test.strides.size(); ++i)
-    output.push_back((test.input[2 + i] + test.padLow[i] + test.padHigh[i] -
-                      (test.weight[2 + i] - 1) * test.dilations[i] - 1) /
-                         test.strides[i] +
-                     1);
+  Shape output = outputShape(test);
   call.outputShape = affine(output);
   auto x = normals(test.input, 1), w = normals(test.weight, 2);
   auto bias = normals({output[1]}, 3);

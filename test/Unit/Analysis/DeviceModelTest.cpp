@@ -27,6 +27,13 @@ static std::string breakDevice(llvm::StringRef from, llvm::StringRef to) {
   return llvm::toString(device.takeError());
 }
 
+static std::string printDevice(const DeviceModel &device) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  device.print(os);
+  return text;
+}
+
 TEST(DeviceModel, ShippedDevicesLoad) {
   // The capacities that the issue of granularity names.
   for (const char *name : {"h200", "a100-80gb"}) {
@@ -44,17 +51,9 @@ TEST(DeviceModel, ShippedDevicesLoad) {
 
 TEST(DeviceModel, PrintingParsesToTheSame) {
   DeviceModel device = makeRoundDevice();
-  std::string text, again;
-  {
-    llvm::raw_string_ostream os(text);
-    device.print(os);
-  }
+  std::string text = printDevice(device);
   DeviceModel copy = llvm::cantFail(DeviceModel::parse(text, "copy.json"));
-  {
-    llvm::raw_string_ostream os(again);
-    copy.print(os);
-  }
-  EXPECT_EQ(text, again);
+  EXPECT_EQ(text, printDevice(copy));
   EXPECT_EQ(copy.launchGapUs, 2.0);
   EXPECT_EQ(copy.getFlops(Arithmetic::MatrixI8), 4e14);
   ASSERT_EQ(copy.links.size(), 1u);
