@@ -74,22 +74,22 @@ struct FuseHorizontal
   using DecidingPass::DecidingPass;
 
   LogicalResult decide(FunctionOpInterface function, Block &block) override {
-    // Once: what was decided before, here or by hand, stays.
-    for (GroupOp group : block.getOps<GroupOp>())
-      if (group.getKind() == GroupKind::Horizontal)
-        return success();
     FailureOr<FusionLegality> legality =
         FusionLegality::create(function, GroupLimits());
     if (failed(legality))
       return failure();
     HorizontalGraph graph(block, *legality);
+    HorizontalRecorder recorder(findDecisions(), graph);
+    // Once: what was decided before, here or by hand, stays.
+    for (GroupOp group : block.getOps<GroupOp>())
+      if (group.getKind() == GroupKind::Horizontal)
+        return recorder.skipPlan(&getContext());
     // A kernel's argument is a pointer; the batch and the units come besides.
     int64_t operands = std::min<int64_t>(
         maxOperands, (model->getDevice().parameterBytes - 64) / 8);
     HorizontalLimits limits{std::max<int64_t>(maxMembers, 1), operands,
                             maxExtraBytes, memoryLimit};
-    HorizontalRecorder recorder(findDecisions(), graph);
-    recorder.readPlan(limits);
+    recorder.readPlan(&getContext(), limits);
     HorizontalPlan plan =
         planHorizontal(graph, limits, HorizontalDevice(model->getDevice()),
                        recorder.getRequest());

@@ -78,9 +78,12 @@ static PlanLine makeLine(const DecidedGroup &group, const OpTable &ops) {
     line.rule = info.id.str();
     line.reason =
         (group.members.size() == 1 ? "alone: " : "") + info.text.str();
+  } else {
+    line.reason = "alone: no op that could be fused reads it or is read by it";
   }
   line.savedBytes = group.savedBytes;
   line.predictedUs = group.predictedUs;
+  line.unfusedUs = group.unfusedUs;
   for (unsigned op : group.members) {
     std::string name = ops.getLocationName(op);
     line.members.push_back(
@@ -103,6 +106,7 @@ FunctionPlan FusionDecisions::makePlan(StringRef function) const {
     if (entry.outside) {
       std::string name = ops.getLocationName(*entry.outside);
       line.kind = "outside";
+      line.reason = "never in a group: it has effects or is one already";
       line.members.push_back(
           {0, ops.getId(*entry.outside) + (name.empty() ? "" : " " + name)});
     } else if (!entry.isLaunch) {
@@ -116,6 +120,8 @@ FunctionPlan FusionDecisions::makePlan(StringRef function) const {
         const FusionRuleInfo &info = getFusionRuleInfo(launch->second->rule);
         line.rule = info.id.str();
         line.reason = info.text.str();
+        line.predictedUs = launch->second->predictedUs;
+        line.unfusedUs = launch->second->unfusedUs;
       }
       for (unsigned group : entry.groups)
         line.groups.push_back(makeLine(groups[group], ops));

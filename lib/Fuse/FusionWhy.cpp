@@ -89,7 +89,8 @@ std::string Why::describeGroup(unsigned group) const {
                        (decided.members.size() == 1 ? " op" : " ops");
   if (decided.predictedUs)
     llvm::raw_string_ostream(result)
-        << llvm::format(", predicted %.2f us", *decided.predictedUs);
+        << llvm::format(", predicted %.2f us, %.2f us op by op",
+                        *decided.predictedUs, *decided.unfusedUs);
   return result;
 }
 
@@ -231,8 +232,23 @@ void Why::printStep(unsigned from, unsigned to) {
           "from a group of its own";
     return;
   }
-  printRule(it->second->rule, it->second->value, it->second->limit,
-            it->second->at);
+  if (it->second->own) {
+    printRule(it->second->rule, 0, 0, std::nullopt);
+    os << "; the planner would have "
+       << (getFusionRuleInfo(*it->second->own).accepts ? "fused them, "
+                                                       : "done so too, ");
+  }
+  printRule(it->second->own.value_or(it->second->rule), it->second->value,
+            it->second->limit, it->second->at);
+  if (const std::optional<DecidedCut> &cut = it->second->cut) {
+    os << "; the group was cut at the minimum-live edge";
+    if (cut->at != DecidedGroup::kNoOp)
+      os << ", before " << ops.describe(cut->at);
+    os << ": " << cut->live << (cut->live == 1 ? " value" : " values")
+       << " live across it, registers a thread " << cut->firstThread << " and "
+       << cut->secondThread << ", a unit " << cut->firstUnit << " and "
+       << cut->secondUnit;
+  }
   os << "; " << it->second->bytes << " bytes of memory traffic at stake";
   if (it->second->separateUs > 0)
     os << llvm::format("; predicted %.2f us apart, %.2f us fused",

@@ -82,7 +82,8 @@ static llvm::Error checkNotes(const PlanValue &object) {
         {"reason", Kind::String},
         {"note", Kind::String},
         {"saved-bytes", Kind::Number},
-        {"predicted-us", Kind::Number}})
+        {"predicted-us", Kind::Number},
+        {"unfused-us", Kind::Number}})
     if (const PlanValue *value = object.find(key))
       if (llvm::Error error = expectKind(*value, kind, key))
         return error;
@@ -95,9 +96,10 @@ static llvm::Error readGroup(const PlanValue &value, bool inLaunch,
   group.line = value.line;
   if (llvm::Error error = expectKind(value, Kind::Object, "a group"))
     return error;
-  if (llvm::Error error = checkKeys(value, "a group",
-                                    {"kind", "members", "rule", "reason",
-                                     "note", "saved-bytes", "predicted-us"}))
+  if (llvm::Error error =
+          checkKeys(value, "a group",
+                    {"kind", "members", "rule", "reason", "note", "saved-bytes",
+                     "predicted-us", "unfused-us"}))
     return error;
   if (llvm::Error error = checkNotes(value))
     return error;
@@ -233,6 +235,8 @@ static void writeGroup(const PlanLine &group, unsigned indent, bool withNotes,
     os << ", \"saved-bytes\": " << group.savedBytes;
   if (withNotes && group.predictedUs)
     os << ", \"predicted-us\": " << llvm::format("%.3f", *group.predictedUs);
+  if (withNotes && group.unfusedUs)
+    os << ", \"unfused-us\": " << llvm::format("%.3f", *group.unfusedUs);
   if (withNotes && !group.reason.empty()) {
     os << ",\n";
     os.indent(indent + 1) << "\"reason\": " << quote(group.reason);

@@ -41,7 +41,7 @@ struct PlanLine {
   // Written for people, and not read.
   std::string rule, reason;
   int64_t savedBytes = 0;
-  std::optional<double> predictedUs;
+  std::optional<double> predictedUs, unfusedUs;
 
   bool isHorizontal() const { return kind == "horizontal"; }
 };

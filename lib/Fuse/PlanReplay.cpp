@@ -73,7 +73,11 @@ private:
   bool isRepeated(unsigned node) const { return linesOf[node].size() > 1; }
   void assignNodes();
   bool dropBadRepeats(bool all);
-  bool checkLines();
+  /// Whether a line is a cheap op in a group of its own.
+  bool isLoneCheap(const Line &line) const {
+    return !line.isDropped && line.ops.size() == 1 && isCheap(line.ops.front());
+  }
+  bool checkLines(bool lone);
   std::string checkLine(unsigned index);
   bool escapes(unsigned node, unsigned line) const;
   bool dropCycles();
@@ -200,7 +204,7 @@ void PlanReplay::assignNodes() {
       });
   // A cheap op in a group of its own, for those who don't repeat it.
   for (auto [i, line] : llvm::enumerate(lines)) {
-    if (line.isDropped || line.ops.size() != 1 || !isCheap(line.ops.front()))
+    if (!isLoneCheap(line))
       continue;
     for (unsigned node : nodesOf[line.ops.front()])
       if (linesOf[node].empty())
@@ -242,8 +246,8 @@ bool PlanReplay::dropBadRepeats(bool all) {
              ops.describe(opOf[node]) + " is a member of the group in line " +
                  Twine(lines[own.front()].source->line) + " already, and " +
                  (isBad ? "groups that don't compute it again read it"
-                        : "only a plan with a group for every op may compute "
-                          "one again"));
+                        : "too many others that compute an op again can't be "
+                          "had"));
         changed = true;
       }
   }
@@ -327,11 +331,12 @@ void PlanReplay::release(unsigned index) {
   lines[index].nodes.clear();
 }
 
-/// Drops the lines that make no group; whether there were any.
-bool PlanReplay::checkLines() {
+/// Drops the lines that make no group, of cheap ops on their own or all others;
+/// whether there were any.
+bool PlanReplay::checkLines(bool lone) {
   bool changed = false;
   for (unsigned i = 0; i < lines.size(); ++i) {
-    if (lines[i].isDropped)
+    if (lines[i].isDropped || isLoneCheap(lines[i]) != lone)
       continue;
     std::string fault = checkLine(i);
     if (fault.empty())
@@ -531,20 +536,18 @@ ReplayedPlan PlanReplay::run() {
   // is checked again.
   for (unsigned round = 0;; ++round) {
     assignNodes();
-    bool changed = dropBadRepeats(round >= kMaxRepeatRounds);
-    if (!changed) {
-      bool anyRepeats =
-          llvm::any_of(linesOf, [](const auto &own) { return own.size() > 1; });
-      changed = checkLines();
-      changed |= dropCycles();
-      changed &= anyRepeats;
-      // The planner, deciding about the rest, does not see values that are
-      // computed twice.
-      if (anyRepeats && !changed &&
-          llvm::any_of(opOf, [&](unsigned op) { return isOpen(op); }))
-        changed = dropBadRepeats(/*all=*/true);
-    }
-    if (!changed)
+    if (dropBadRepeats(round >= kMaxRepeatRounds))
+      continue;
+    bool anyRepeats =
+        llvm::any_of(linesOf, [](const auto &own) { return own.size() > 1; });
+    bool changed = checkLines(/*lone=*/false);
+    changed |= dropCycles();
+    if (changed && (anyRepeats || llvm::any_of(lines, [&](const Line &line) {
+                      return isLoneCheap(line);
+                    })))
+      continue;
+    // What a cheap op of its own serves is known when all others are.
+    if (!checkLines(/*lone=*/true))
       break;
   }
   reportUnclaimed();

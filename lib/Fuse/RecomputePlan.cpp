@@ -23,7 +23,8 @@ namespace {
 class RecomputePlanner {
 public:
   RecomputePlanner(const FuseGraph &graph, const FusionLegality &legality,
-                   const CostModel &model, VerticalPlan &plan);
+                   const CostModel &model, const RequestedGroups *requested,
+                   VerticalPlan &plan);
 
   void run();
 
@@ -62,7 +63,9 @@ private:
 
 RecomputePlanner::RecomputePlanner(const FuseGraph &graph,
                                    const FusionLegality &legality,
-                                   const CostModel &model, VerticalPlan &plan)
+                                   const CostModel &model,
+                                   const RequestedGroups *requested,
+                                   VerticalPlan &plan)
     : graph(graph), legality(legality), model(model), plan(plan),
       groupOf(graph.size()), isRepeated(graph.size()), pairsOf(graph.size()) {
   for (auto [i, group] : llvm::enumerate(plan.groups))
@@ -70,11 +73,16 @@ RecomputePlanner::RecomputePlanner(const FuseGraph &graph,
       groupOf[member] = i;
   for (auto [i, pair] : llvm::enumerate(plan.pairs))
     pairsOf[pair.producer].push_back(i);
+  if (requested)
+    for (const RequestedGroups::Group &group : requested->partition)
+      for (unsigned node : group.repeated)
+        isRepeated[node] = true;
 }
 
 bool RecomputePlanner::isCandidate(unsigned node) const {
   const FuseNode &own = graph[node];
-  if (own.isClone || own.escapes || !isCheapToRecompute(own.op))
+  if (own.isClone || own.escapes || isRepeated[node] ||
+      !isCheapToRecompute(own.op))
     return false;
   // Clones are read and read through as if they were not there.
   for (unsigned member : getClosure(node))
@@ -121,7 +129,10 @@ RecomputePlanner::getChange(unsigned node) const {
     if (readers.size() > kMaxReaders)
       return std::nullopt;
   }
-  if (readers.empty())
+  auto isFixed = [&](unsigned group) {
+    return plan.groups[group].request.has_value();
+  };
+  if (readers.empty() || isFixed(home) || llvm::any_of(readers, isFixed))
     return std::nullopt;
   SmallVector<unsigned> closure = getClosure(node);
   Change change;
@@ -258,6 +269,8 @@ void RecomputePlanner::run() {
 
 void fusion::recomputeCheap(const FuseGraph &graph,
                             const FusionLegality &legality,
-                            const CostModel &model, VerticalPlan &plan) {
-  RecomputePlanner(graph, legality, model, plan).run();
+                            const CostModel &model,
+                            const RequestedGroups *requested,
+                            VerticalPlan &plan) {
+  RecomputePlanner(graph, legality, model, requested, plan).run();
 }

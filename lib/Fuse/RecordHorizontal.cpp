@@ -64,14 +64,14 @@ HorizontalRecorder::findFault(ArrayRef<unsigned> launch,
   return "";
 }
 
-void HorizontalRecorder::readPlan(const HorizontalLimits &limits) {
+void HorizontalRecorder::readPlan(MLIRContext *context,
+                                  const HorizontalLimits &limits) {
   if (!decisions || !decisions->plan)
     return;
   requested.emplace();
   requested->isFixed.assign(graph.size(), false);
   for (auto &[group, node] : nodeOf)
     requested->isFixed[node] = decisions->groups[group].planLine != 0;
-  MLIRContext *context = nullptr;
   SmallVector<unsigned> lineOf;
   auto refuse = [&](ArrayRef<unsigned> launch, unsigned line,
                     const Twine &why) {
@@ -87,10 +87,7 @@ void HorizontalRecorder::readPlan(const HorizontalLimits &limits) {
       if (auto it = nodeOf.find(group); it != nodeOf.end())
         nodes.push_back(it->second);
     unsigned line = decisions->groups[groups.front()].planLine;
-    if (nodes.empty())
-      continue;
-    context = graph[nodes.front()].op->getContext();
-    // A member that was cut was told of; a launch of one is none.
+    // A member that was cut is no group any more; a launch of one is none.
     if (nodes.size() != groups.size() || nodes.size() < 2) {
       refuse(nodes, line, "a launch needs two members or more, all there");
       continue;
@@ -113,6 +110,17 @@ void HorizontalRecorder::readPlan(const HorizontalLimits &limits) {
       requested->launches.pop_back();
       lineOf.pop_back();
     } while (round >= kMaxCycleRounds && !requested->launches.empty());
+}
+
+LogicalResult HorizontalRecorder::skipPlan(MLIRContext *context) {
+  if (!decisions)
+    return success();
+  for (ArrayRef<unsigned> groups : decisions->requestedLaunches)
+    decisions->report(context, decisions->groups[groups.front()].planLine,
+                      "the launch of this group can't be had: the function has "
+                      "a horizontal group already, and then no launch is "
+                      "added");
+  return failure(decisions->hasFailed);
 }
 
 void HorizontalRecorder::record(const HorizontalPlan &plan) {
@@ -143,11 +151,12 @@ void HorizontalRecorder::record(const HorizontalPlan &plan) {
     // The planner did not ask about groups that the plan keeps as they are.
     bool isFixed = requested && (requested->isFixed[refusal.first] ||
                                  requested->isFixed[refusal.second]);
-    decisions->apart.push_back({{*first, *second},
-                                isFixed ? FusionRule::PlanFile : refusal.rule,
-                                refusal.value,
-                                refusal.limit,
-                                {}});
+    DecidedLaunch apart;
+    apart.groups = {*first, *second};
+    apart.rule = isFixed ? FusionRule::PlanFile : refusal.rule;
+    apart.value = refusal.value;
+    apart.limit = refusal.limit;
+    decisions->apart.push_back(std::move(apart));
   }
 }
 

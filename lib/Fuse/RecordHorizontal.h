@@ -19,7 +19,10 @@ public:
 
   /// Checks the launches that the plan asks for, if it asks for any, and
   /// reports those that can't be had.
-  void readPlan(const HorizontalLimits &limits);
+  void readPlan(mlir::MLIRContext *context, const HorizontalLimits &limits);
+  /// Reports all launches that the plan asks for: none is made. Fails where
+  /// that is an error.
+  llvm::LogicalResult skipPlan(mlir::MLIRContext *context);
   /// What the plan asks for, or null.
   const RequestedLaunches *getRequest() const {
     return requested ? &*requested : nullptr;

@@ -62,9 +62,14 @@ void VerticalRecorder::recordReaders() {
 LogicalResult VerticalRecorder::readPlan(FunctionOpInterface function,
                                          const CostModel &model,
                                          bool separate) {
-  // Ops that nothing reads are no nodes.
-  if (!decisions || !decisions->plan || graph.size() == 0)
+  if (!decisions || !decisions->plan)
     return success();
+  if (graph.size() == 0) {
+    if (!decisions->plan->groups.empty())
+      decisions->report(function.getContext(), decisions->plan->line,
+                        "no op of the function is read: the plan is not used");
+    return failure(decisions->hasFailed);
+  }
   if (separate)
     return function.emitError("a plan and no vertical fusion at once: leave "
                               "out one of the two");
@@ -84,10 +89,16 @@ void VerticalRecorder::recordPairs(const VerticalPlan &plan) {
     unsigned reader = pair.consumer;
     while (graph[reader].family == OpFamily::View)
       reader = graph[reader].consumers.front();
-    DecidedPair decided{
-        getOp(pair.producer), getOp(reader),      pair.verdict.rule,
-        pair.verdict.value,   pair.verdict.limit, {},
-        pair.bytes,           pair.separateUs,    pair.fusedUs};
+    DecidedPair decided;
+    decided.producer = getOp(pair.producer);
+    decided.consumer = getOp(reader);
+    decided.rule = pair.verdict.rule;
+    decided.value = pair.verdict.value;
+    decided.limit = pair.verdict.limit;
+    decided.bytes = pair.bytes;
+    decided.separateUs = pair.separateUs;
+    decided.fusedUs = pair.fusedUs;
+    decided.own = pair.own;
     if (pair.verdict.at && !pair.verdict.isLegal())
       decided.at = decisions->ops.find(pair.verdict.at);
     unsigned index = decisions->pairs.size();
@@ -104,8 +115,7 @@ void VerticalRecorder::recordPairs(const VerticalPlan &plan) {
   }
 }
 
-/// The rule by which ops are together in a group of a kind.
-static FusionRule getJoiningRule(GroupKind kind) {
+FusionRule fusion::getJoiningRule(GroupKind kind) {
   switch (kind) {
   case GroupKind::Library:
   case GroupKind::Contraction:
@@ -145,7 +155,10 @@ void VerticalRecorder::recordGroup(const PlannedGroup &planned,
           group.savedBytes += savedBytes.lookup({op, reader});
   } else if (auto it = refusalOf.find(group.members.front());
              it != refusalOf.end()) {
-    group.rule = decisions->pairs[it->second].rule;
+    const DecidedPair &pair = decisions->pairs[it->second];
+    // An op stays alone for the same reason with a plan that says so.
+    group.rule = pair.own && !getFusionRuleInfo(*pair.own).accepts ? *pair.own
+                                                                   : pair.rule;
   }
   unsigned index = decisions->groups.size();
   if (planned.request) {

@@ -11,6 +11,9 @@
 
 namespace fusion {
 
+/// The rule by which ops are together in a group of a kind.
+FusionRule getJoiningRule(GroupKind kind);
+
 class VerticalRecorder {
 public:
   /// Writes down the ops of `block`, from which `graph` was made.

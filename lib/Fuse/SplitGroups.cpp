@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "BuildGroup.h"
 #include "DecidingPass.h"
+#include "RecordVertical.h"
 #include "SplitPlan.h"
 #include "fusion/Fuse/Passes.h"
 
@@ -78,10 +79,35 @@ SmallVector<GroupOp> GroupSplitter::run(ArrayRef<SplitPart> parts) {
   return made;
 }
 
-/// What the parts of a group are to the record, which knows its ops by their
-/// order; empty if it doesn't know the group. While the group is there.
-static SmallVector<DecidedGroup, 0>
-recordParts(GroupOp group, const SplitPlan &plan, FusionDecisions &decisions) {
+namespace {
+
+/// Writes down what was cut.
+class SplitRecorder {
+public:
+  explicit SplitRecorder(FusionDecisions &decisions) : decisions(decisions) {
+    for (auto [i, pair] : llvm::enumerate(decisions.pairs))
+      pairsOf[pair.producer].push_back(i);
+  }
+
+  /// What the parts of a group are to the record, which knows its ops by their
+  /// order; empty if it doesn't know the group. While the group is there.
+  SmallVector<DecidedGroup, 0> record(GroupOp group, const SplitPlan &plan);
+
+private:
+  void recordPairs(GroupOp group, const SplitPlan &plan,
+                   MutableArrayRef<DecidedGroup> parts);
+
+  FusionDecisions &decisions;
+  llvm::DenseMap<unsigned, SmallVector<unsigned, 1>> pairsOf;
+  /// Ops of the group at hand, by the record's index and back.
+  llvm::DenseMap<Operation *, unsigned> indexOf;
+  llvm::DenseMap<unsigned, Operation *> opOf;
+};
+
+} // namespace
+
+SmallVector<DecidedGroup, 0> SplitRecorder::record(GroupOp group,
+                                                   const SplitPlan &plan) {
   SmallVector<DecidedGroup, 0> parts;
   std::optional<unsigned> index = decisions.findGroup(group);
   if (!index)
@@ -95,33 +121,89 @@ recordParts(GroupOp group, const SplitPlan &plan, FusionDecisions &decisions) {
   // Some other pass changed it: it is no decided group any more.
   if (order.size() != body.size())
     return parts;
-  llvm::DenseMap<Operation *, unsigned> indexOf;
-  for (auto [op, index] : llvm::zip_equal(body, order))
+  indexOf.clear();
+  opOf.clear();
+  for (auto [op, index] : llvm::zip_equal(body, order)) {
     indexOf[op] = index;
+    opOf[index] = op;
+  }
   for (const SplitPart &part : plan.parts) {
     DecidedGroup &decided = parts.emplace_back();
     decided.kind = part.kind;
-    decided.rule = plan.cuts.front().limit.rule;
     for (Operation *op : part.ops)
       if (auto it = indexOf.find(op); it != indexOf.end())
         decided.members.push_back(it->second);
     llvm::sort(decided.members);
+    decided.rule = decided.members.size() > 1 ? getJoiningRule(part.kind)
+                                              : plan.cuts.front().limit.rule;
     for (Operation *op : part.outputs) {
       auto it = indexOf.find(op);
       decided.outputs.push_back(it == indexOf.end() ? DecidedGroup::kNoOp
                                                     : it->second);
     }
   }
+  recordPairs(group, plan, parts);
   const DecidedGroup &whole = decisions.groups[*index];
   if (whole.planLine) {
-    const FusionRuleInfo &info = getFusionRuleInfo(*parts.front().rule);
+    const GroupVerdict &limit = plan.cuts.front().limit;
+    const FusionRuleInfo &info = getFusionRuleInfo(limit.rule);
     decisions.report(group.getContext(), whole.planLine,
                      "the group can't be had whole, it is cut in " +
                          Twine(parts.size()) + ": " + info.text + " (" +
-                         info.id + ")");
+                         info.id + ", " + Twine(limit.value) + " against " +
+                         Twine(limit.limit) + ")");
   }
   decisions.dropGroup(group);
   return parts;
+}
+
+/// Pairs of the group that are in no part together are apart by the first cut
+/// between the two; those that are save what they saved before.
+void SplitRecorder::recordPairs(GroupOp group, const SplitPlan &plan,
+                                MutableArrayRef<DecidedGroup> parts) {
+  llvm::DenseMap<Operation *, unsigned> position;
+  for (auto [i, op] : llvm::enumerate(*group.getBodyBlock()))
+    position[&op] = i;
+  // Of several copies of a cheap op the last one counts, as in whole groups.
+  llvm::DenseMap<std::pair<unsigned, unsigned>, int64_t> saved;
+  for (auto [producer, op] : opOf)
+    for (unsigned index : pairsOf.lookup(producer)) {
+      DecidedPair &pair = decisions.pairs[index];
+      auto consumer = opOf.find(pair.consumer);
+      if (consumer == opOf.end() || !getFusionRuleInfo(pair.rule).accepts)
+        continue;
+      int64_t &before = saved[{pair.producer, pair.consumer}];
+      bool isApart = true;
+      for (DecidedGroup &part : parts)
+        if (llvm::binary_search(part.members, pair.producer) &&
+            llvm::binary_search(part.members, pair.consumer)) {
+          part.savedBytes += pair.bytes - before;
+          isApart = false;
+        }
+      if (!isApart) {
+        before = pair.bytes;
+        continue;
+      }
+      for (const SplitCut &cut : plan.cuts) {
+        if (position[cut.at] <= position[op] ||
+            position[cut.at] > position[consumer->second])
+          continue;
+        auto at = indexOf.find(cut.at);
+        pair.rule = cut.limit.rule;
+        pair.value = cut.limit.value;
+        pair.limit = cut.limit.limit;
+        pair.separateUs = cut.separateUs;
+        pair.fusedUs = cut.fusedUs;
+        pair.cut =
+            DecidedCut{at == indexOf.end() ? DecidedGroup::kNoOp : at->second,
+                       cut.live,
+                       cut.first.registersPerThread,
+                       cut.second.registersPerThread,
+                       cut.first.registersPerUnit,
+                       cut.second.registersPerUnit};
+        break;
+      }
+    }
 }
 
 //===----------------------------------------------------------------------===//
@@ -202,10 +284,13 @@ private:
         plans.push_back({group, std::move(plan)});
     }
     FusionDecisions *decisions = findDecisions();
+    std::optional<SplitRecorder> recorder;
+    if (decisions && !plans.empty())
+      recorder.emplace(*decisions);
     for (auto &[group, plan] : plans) {
       SmallVector<DecidedGroup, 0> parts;
-      if (decisions)
-        parts = recordParts(group, plan, *decisions);
+      if (recorder)
+        parts = recorder->record(group, plan);
       SmallVector<GroupOp> made = GroupSplitter(group).run(plan.parts);
       for (auto [op, part] : llvm::zip(made, parts)) {
         decisions->bindGroup(op, decisions->groups.size());

@@ -72,12 +72,12 @@ struct TrackDecisions : fusion::impl::TrackDecisionsBase<TrackDecisions> {
     if (!launches)
       for (const FunctionPlan &function : file->functions)
         for (const PlanLine &line : function.groups)
-          if (line.isHorizontal()) {
+          if (line.isHorizontal())
             any->report(&getContext(), line.line,
-                        "launches of several groups can't be had without "
-                        "horizontal fusion: each group is a launch of its own");
-            break;
-          }
+                        "the launch can't be had without horizontal fusion: "
+                        "each of its " +
+                            Twine(line.groups.size()) +
+                            " groups is a launch of its own");
     if (failed || any->hasFailed)
       signalPassFailure();
   }

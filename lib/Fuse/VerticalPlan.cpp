@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 #include "VerticalPlan.h"
 #include "PeakMemory.h"
+#include "fusion/Analysis/KernelResources.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/raw_ostream.h"
@@ -61,6 +62,10 @@ private:
   bool merge(unsigned producerGroup, unsigned consumerGroup, FusePair &pair);
   bool checkMerged(unsigned producerGroup, unsigned consumerGroup,
                    FusePair &pair);
+  void visit(ArrayRef<unsigned> members,
+             llvm::function_ref<void(ArrayRef<Operation *>,
+                                     llvm::function_ref<bool(Operation *)>)>
+                 use) const;
   GroupVerdict checkMembers(ArrayRef<unsigned> members,
                             KernelWork *work = nullptr) const;
   const KernelWork &getWork(unsigned group);
@@ -93,12 +98,35 @@ private:
 
 } // namespace
 
+/// The groups asked for. One that computes a value again reads what the value
+/// is made from, which no edge of the graph says.
 FuseGroups VerticalPlanner::makeGroups(const FuseGraph &graph,
                                        const RequestedGroups &requested) {
+  using Edges = SmallVector<SmallVector<unsigned, 2>, 0>;
+  struct Neighbours {
+    Edges consumers, producers;
+  };
+  auto edges = std::make_shared<Neighbours>();
+  for (const FuseNode &node : graph.getNodes()) {
+    edges->consumers.push_back(node.consumers);
+    edges->producers.push_back(node.producers);
+  }
   SmallVector<ArrayRef<unsigned>, 0> groups;
-  for (const RequestedGroups::Group &group : requested.partition)
+  for (const RequestedGroups::Group &group : requested.partition) {
     groups.push_back(group.members);
-  return FuseGroups(graph, groups);
+    for (unsigned node : group.repeated)
+      for (unsigned read : graph[node].producers) {
+        if (llvm::is_contained(group.members, read) ||
+            llvm::is_contained(group.repeated, read))
+          continue;
+        edges->consumers[read].push_back(group.members.front());
+        edges->producers[group.members.front()].push_back(read);
+      }
+  }
+  auto neighbours = [edges](unsigned node, bool forward) -> ArrayRef<unsigned> {
+    return forward ? edges->consumers[node] : edges->producers[node];
+  };
+  return FuseGroups(neighbours, graph.size(), groups);
 }
 
 unsigned VerticalPlanner::getTraits(OpFamily family) {
@@ -125,8 +153,11 @@ void VerticalPlanner::collectCandidates() {
       if (graph[producer].family == OpFamily::Outside)
         continue;
       Candidate candidate;
-      candidate.pair = {
-          producer, consumer, {}, getTraffic(graph[producer], graph[consumer])};
+      candidate.pair = {producer,
+                        consumer,
+                        {},
+                        getTraffic(graph[producer], graph[consumer]),
+                        {}};
       candidates.push_back(candidate);
     }
   }
@@ -139,14 +170,19 @@ int64_t VerticalPlanner::getTraffic(const FuseNode &producer,
   return producer.escapes || producer.consumers.size() > 1 ? bytes : 2 * bytes;
 }
 
-GroupVerdict VerticalPlanner::checkMembers(ArrayRef<unsigned> members,
-                                           KernelWork *work) const {
+/// Calls `use` with the ops of a group, each once, and the question which of
+/// them are read outside it.
+void VerticalPlanner::visit(
+    ArrayRef<unsigned> members,
+    llvm::function_ref<void(ArrayRef<Operation *>,
+                            llvm::function_ref<bool(Operation *)>)>
+        use) const {
   SmallVector<Operation *> ops;
   llvm::SmallDenseMap<Operation *, unsigned, 16> nodeOf;
   for (unsigned member : members)
     if (nodeOf.try_emplace(graph[member].op, member).second)
       ops.push_back(graph[member].op);
-  auto escapes = [&](Operation *op) {
+  use(ops, [&](Operation *op) {
     const FuseNode &node = graph[nodeOf.lookup(op)];
     // A clone serves the group it is in, and another reader has its own.
     if (node.isClone)
@@ -154,10 +190,17 @@ GroupVerdict VerticalPlanner::checkMembers(ArrayRef<unsigned> members,
     return node.escapes || llvm::any_of(node.consumers, [&](unsigned consumer) {
              return !llvm::binary_search(members, consumer);
            });
-  };
-  GroupVerdict verdict = legality.check(ops, escapes);
-  if (work && verdict.isLegal())
-    *work = computeKernelWork(ops, escapes, legality, model.getDevice());
+  });
+}
+
+GroupVerdict VerticalPlanner::checkMembers(ArrayRef<unsigned> members,
+                                           KernelWork *work) const {
+  GroupVerdict verdict;
+  visit(members, [&](auto ops, auto escapes) {
+    verdict = legality.check(ops, escapes);
+    if (work && verdict.isLegal())
+      *work = computeKernelWork(ops, escapes, legality, model.getDevice());
+  });
   return verdict;
 }
 
@@ -190,14 +233,33 @@ bool VerticalPlanner::checkMerged(unsigned producerGroup,
   pair.verdict = checkMembers(all, &merged);
   if (!pair.verdict.isLegal())
     return false;
+  bool isFixed = requestOf[producerGroup] || requestOf[consumerGroup];
+  if (isFixed && groups.hasDetour(producerGroup, consumerGroup)) {
+    pair.verdict = GroupVerdict::refuse(FusionRule::Cycle, nullptr);
+    return false;
+  }
   FusionProfit profit = predictProfit(
       model, {getWork(producerGroup), getWork(consumerGroup)}, merged);
   pair.separateUs = profit.beforeUs;
   pair.fusedUs = profit.afterUs;
-  if (!profit.refusal)
+  if (!profit.refusal && !isFixed)
     return true;
-  pair.verdict = GroupVerdict::refuse(*profit.refusal, graph[pair.producer].op,
-                                      profit.value, profit.limit);
+  if (profit.refusal)
+    pair.verdict = GroupVerdict::refuse(
+        *profit.refusal, graph[pair.producer].op, profit.value, profit.limit);
+  else
+    visit(all, [&](auto ops, auto escapes) {
+      KernelResources resources = estimateResources(
+          ops, pair.verdict.kind, escapes, legality, model.getDevice());
+      if (auto exceeded = checkDeviceLimits(resources, model.getDevice()))
+        pair.verdict = *exceeded;
+    });
+  // The plan decided, whatever pays; what the planner would have said is kept.
+  if (isFixed) {
+    pair.own = pair.verdict.rule;
+    pair.verdict = GroupVerdict::refuse(FusionRule::PlanFile, nullptr,
+                                        pair.verdict.value, pair.verdict.limit);
+  }
   return false;
 }
 
@@ -217,6 +279,7 @@ bool VerticalPlanner::tryFuse(Candidate &candidate) {
   candidate.producerAt = producerAt;
   candidate.consumerAt = consumerAt;
   candidate.pair.separateUs = candidate.pair.fusedUs = 0;
+  candidate.pair.own.reset();
 
   GroupVerdict &verdict = candidate.pair.verdict;
   if (!producer.isFusable() || !consumer.isFusable())
@@ -232,14 +295,6 @@ bool VerticalPlanner::tryFuse(Candidate &candidate) {
 
 bool VerticalPlanner::merge(unsigned producerGroup, unsigned consumerGroup,
                             FusePair &pair) {
-  if (requestOf[producerGroup] || requestOf[consumerGroup]) {
-    // The plan decided only what the planner could have decided otherwise.
-    pair.verdict = GroupVerdict::refuse(
-        groups.hasDetour(producerGroup, consumerGroup) ? FusionRule::Cycle
-                                                       : FusionRule::PlanFile,
-        nullptr);
-    return false;
-  }
   if (std::optional<int64_t> peak = memory.merge(
           groups.getMembers(producerGroup), groups.getMembers(consumerGroup))) {
     pair.verdict = GroupVerdict::refuse(FusionRule::PeakMemory, nullptr, *peak,
@@ -330,29 +385,29 @@ VerticalPlan fusion::planVertical(const FuseGraph &graph,
     memoryLimit = model.getDevice().memoryBytes;
   VerticalPlan plan =
       VerticalPlanner(graph, legality, model, memoryLimit, requested).run();
-  if (!requested) {
-    recomputeCheap(graph, legality, model, plan);
-    return plan;
-  }
   // A pair whose producer the plan computes again where it is read is together.
-  SmallVector<unsigned> groupOf(graph.size());
-  for (auto [i, group] : llvm::enumerate(plan.groups))
-    for (unsigned member : group.members)
-      groupOf[member] = i;
-  for (FusePair &pair : plan.pairs) {
-    const PlannedGroup &group = plan.groups[groupOf[pair.consumer]];
-    if (group.request &&
-        llvm::is_contained(requested->partition[*group.request].repeated,
-                           pair.producer))
-      pair.verdict =
-          GroupVerdict::accept(FusionRule::RecomputeCheap, group.kind);
-  }
-  for (PlannedGroup &group : plan.groups)
-    if (group.request) {
-      llvm::append_range(group.members,
-                         requested->partition[*group.request].repeated);
-      llvm::sort(group.members);
+  SmallVector<unsigned> groupOf(requested ? graph.size() : 0);
+  auto getRepeated = [&](const PlannedGroup &group) -> ArrayRef<unsigned> {
+    if (!group.request)
+      return {};
+    return requested->partition[*group.request].repeated;
+  };
+  if (requested)
+    for (auto [i, group] : llvm::enumerate(plan.groups))
+      for (unsigned member : group.members)
+        groupOf[member] = i;
+  if (requested)
+    for (FusePair &pair : plan.pairs) {
+      const PlannedGroup &group = plan.groups[groupOf[pair.consumer]];
+      if (llvm::is_contained(getRepeated(group), pair.producer))
+        pair.verdict =
+            GroupVerdict::accept(FusionRule::RecomputeCheap, group.kind);
     }
+  recomputeCheap(graph, legality, model, requested, plan);
+  for (PlannedGroup &group : plan.groups) {
+    llvm::append_range(group.members, getRepeated(group));
+    llvm::sort(group.members);
+  }
   return plan;
 }
 

@@ -22,6 +22,9 @@ struct FusePair {
   GroupVerdict verdict;
   /// Bytes of memory traffic that fusing the pair saves, or would save.
   int64_t bytes = 0;
+  /// Where a plan file keeps the two apart: the rule that the planner would
+  /// have gone by, and the numbers are that rule's.
+  std::optional<FusionRule> own;
   /// Predicted microseconds of the kernels that the decision was about, apart
   /// and fused; both 0 where the cost model was not asked.
   double separateUs = 0, fusedUs = 0;
@@ -69,9 +72,11 @@ VerticalPlan planVertical(const FuseGraph &graph,
                           const RequestedGroups *requested = nullptr);
 
 /// The last step of planVertical: computes cheap values again in the groups
-/// that read them, where that pays, and says so in `plan.pairs`.
+/// that read them, where that pays, and says so in `plan.pairs`. Groups that
+/// were asked for stay as they are.
 void recomputeCheap(const FuseGraph &graph, const FusionLegality &legality,
-                    const CostModel &model, VerticalPlan &plan);
+                    const CostModel &model, const RequestedGroups *requested,
+                    VerticalPlan &plan);
 
 /// The plan that fuses nothing: every op in a group of its own.
 VerticalPlan planSeparate(const FuseGraph &graph,

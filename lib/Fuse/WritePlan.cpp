@@ -23,26 +23,53 @@ namespace fusion {
 using namespace mlir;
 using namespace fusion;
 
-/// Predicts the time of each group; where sizes or figures can't be had, none.
+/// Predicts the times of each group and launch, as it is and taken apart; where
+/// sizes or figures can't be had, none.
 static void predict(func::FuncOp function, const CostModel &model,
                     FusionDecisions &decisions) {
   FailureOr<FusionLegality> legality =
       FusionLegality::create(function, GroupLimits());
   if (failed(legality))
     return;
-  auto getUs = [&](GroupOp group) {
-    return model.getMicroseconds(
-        computeKernelWork(group, *legality, model.getDevice()));
+  const DeviceModel &device = model.getDevice();
+  auto predictGroup = [&](GroupOp group) {
+    double us =
+        model.getMicroseconds(computeKernelWork(group, *legality, device));
+    std::optional<unsigned> index = decisions.findGroup(group);
+    if (!index)
+      return us;
+    DecidedGroup &decided = decisions.groups[*index];
+    decided.predictedUs = us;
+    decided.unfusedUs = 0;
+    for (Operation &op : group.getBodyBlock()->without_terminator())
+      if (OpFamily family = getOpFamily(&op);
+          family != OpFamily::Source && family != OpFamily::View)
+        *decided.unfusedUs += model.getMicroseconds(computeKernelWork(
+            {&op}, [](Operation *) { return true; }, *legality, device));
+    return us;
   };
+  llvm::DenseMap<unsigned, DecidedLaunch *> launchOf;
+  for (DecidedLaunch &launch : decisions.launches)
+    if (!launch.groups.empty())
+      launchOf[launch.groups.front()] = &launch;
   for (auto group : function.getFunctionBody().front().getOps<GroupOp>()) {
     if (group.getKind() != GroupKind::Horizontal) {
-      if (std::optional<unsigned> index = decisions.findGroup(group))
-        decisions.groups[*index].predictedUs = getUs(group);
+      predictGroup(group);
       continue;
     }
-    for (auto member : group.getBodyBlock()->getOps<GroupOp>())
+    double apart = 0;
+    DecidedLaunch *launch = nullptr;
+    for (auto member : group.getBodyBlock()->getOps<GroupOp>()) {
+      apart += predictGroup(member);
       if (std::optional<unsigned> index = decisions.findGroup(member))
-        decisions.groups[*index].predictedUs = getUs(member);
+        if (DecidedLaunch *found = launchOf.lookup(*index))
+          launch = found;
+    }
+    if (!launch)
+      continue;
+    launch->predictedUs =
+        model.getMicroseconds(computeKernelWork(group, *legality, device));
+    launch->unfusedUs = apart;
   }
 }
 

@@ -38,9 +38,21 @@ struct DecidedGroup {
   static constexpr unsigned kNoOp = ~0u;
   /// Bytes of traffic that its pairs save.
   int64_t savedBytes = 0;
-  std::optional<double> predictedUs;
+  /// Predicted microseconds of its kernel, and of a kernel for each of its ops.
+  std::optional<double> predictedUs, unfusedUs;
   /// Line of the plan that asked for it, 0 if none did.
   unsigned planLine = 0;
+};
+
+/// A group that was cut between a producer and its consumer.
+struct DecidedCut {
+  /// The first op behind the cut; kNoOp for a view.
+  unsigned at;
+  /// Values that are written before the cut and read behind it: of all cuts
+  /// that leave both sides within the limits, the fewest.
+  int64_t live;
+  /// 32-bit registers of a thread, and of a unit, of the kernels on both sides.
+  int64_t firstThread, secondThread, firstUnit, secondUnit;
 };
 
 /// A producer and its consumer.
@@ -56,6 +68,11 @@ struct DecidedPair {
   /// Predicted microseconds of the kernels apart and fused; both 0 where the
   /// cost model was not asked.
   double separateUs = 0, fusedUs = 0;
+  /// Where `rule` is a limit of the device, and they were together before.
+  std::optional<DecidedCut> cut;
+  /// Where `rule` is PlanFile: the rule that the planner would have gone by;
+  /// the numbers are that rule's.
+  std::optional<FusionRule> own;
 };
 
 /// Groups that horizontal fusion put into one launch, or two that it left
@@ -65,6 +82,8 @@ struct DecidedLaunch {
   FusionRule rule;
   int64_t value = 0, limit = 0;
   std::optional<double> savedUs;
+  /// Predicted microseconds of the launch, and of a launch for each group.
+  std::optional<double> predictedUs, unfusedUs;
 };
 
 class FusionDecisions {
