@@ -36,7 +36,7 @@
 // Of four that the planner would launch at once, two launches of two each.
 // PAIR: fusion.group horizontal
 // PAIR-COUNT-2: fusion.group loop
-// PAIR: fusion.yield %{{[0-9]+}}, %{{[0-9]+}} : tensor<4xf32>, tensor<5xf32>
+// PAIR: fusion.yield %{{[0-9]+}}, %{{[0-9]+}} : tensor<5xf32>, tensor<4xf32>
 // PAIR: fusion.group horizontal
 // PAIR-COUNT-2: fusion.group loop
 // PAIR: fusion.yield %{{[0-9]+}}, %{{[0-9]+}} : tensor<9xf32>, tensor<5xf32>

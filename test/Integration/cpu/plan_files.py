@@ -2,18 +2,24 @@
 """Plan files of the demo network, as a person handles them: emitted and replayed
 the module is the same file, groups edited and reordered are followed exactly and
 compute the same bits, and whatever a plan asks for in vain is said with its line.
+A second model, of text detection, is emitted, replayed and emitted again, as it is
+and in another order, for the processor and for a GPU.
 """
 
 import copy
 import json
+import random
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from _support import BIN, Checks, importDemoModel, run
+from _support import BIN, WHEEL, Checks, importDemoModel, run
+
+DETECTION = "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx"
 
 
 def compilePlan(folder, plan, output, *flags):
@@ -37,6 +43,45 @@ def membersOf(groups):
 def results(folder, module):
     run("fusion-run", module, "--input=x=x.npy", "--output-dir=out", cwd=folder)
     return b"".join(path.read_bytes() for path in sorted((folder / "out").rglob("*.npy")))
+
+
+def turn(groups, source):
+    """The members of each group, and the groups of each launch, in another order:
+    none of them reads another, so all can be had."""
+    turned = copy.deepcopy(groups)
+    for group in turned + flatten(turned):
+        source.shuffle(group["members"])
+    return turned
+
+
+def checkReplay(checks, folder):
+    """Emit, replay, emit: the same file and the same groups."""
+    (folder / "det.onnx").write_bytes(zipfile.ZipFile(WHEEL).read(DETECTION))
+    run("fusion-import", "det.onnx", "-o", "det.mlir", "--input-shape", "x=1,3,64,96", cwd=folder)
+
+    def fuse(device, output, *flags):
+        answer = run("fusion-compile", "det.mlir", "--stop-after=fuse", f"--device={device}", "-o", output + ".mlir",
+                     f"--emit-plan={output}.json", *flags, cwd=folder)
+        return answer.stderr, (folder / (output + ".json")).read_text(), (folder / (output + ".mlir")).read_text()
+
+    for device in ("cpu", "h200"):
+        _, plan, graph = fuse(device, "det1")
+        groups = json.loads(plan)["functions"][0]["groups"]
+        checks.check(f"detection, {device}: groups and launches", len(groups) > 50 and any(g["kind"] == "horizontal" for g in groups),
+                     f"{len(groups)} of {len(flatten(groups))}")
+        said = [g for g in flatten(groups) if g["kind"] != "outside" and not ("reason" in g and g["predicted-us"] >= 0 and g["unfused-us"] >= 0)]
+        checks.check(f"detection, {device}: each group has its reason and cost", not said, str(said)[:120])
+        messages, again, same = fuse(device, "det2", "--plan=det1.json", "--plan-strict")
+        checks.check(f"detection, {device}: emitted, replayed, emitted", (messages, again, same) == ("", plan, graph), messages[:200])
+        turned = json.loads(plan)
+        turned["functions"][0]["groups"] = turn(groups, random.Random(3))
+        (folder / "turned.json").write_text(json.dumps(turned))
+        messages, first, graph = fuse(device, "det3", "--plan=turned.json", "--plan-strict")
+        checks.check(f"detection, {device}: members in another order are followed", messages == "" and
+                     sorted(map(sorted, membersOf(flatten(json.loads(first)["functions"][0]["groups"])))) == sorted(map(sorted, membersOf(flatten(groups)))),
+                     messages[:200])
+        messages, again, same = fuse(device, "det4", "--plan=det3.json", "--plan-strict")
+        checks.check(f"detection, {device}: replayed, the same again", (messages, again, same) == ("", first, graph), messages[:200])
 
 
 def main():
@@ -112,6 +157,7 @@ def main():
         checks.check("two ops of a group are together", "together, in a library group" in why, why[:120])
         why = run("fusion-compile", "cls.mlir", "-o", "why.fsn", "--fusion-why=@Conv@1,@Conv@5", cwd=folder).stdout
         checks.check("two convolutions never met", "never met" in why and "two-anchors" in why, why[:120])
+        checkReplay(checks, folder)
     return checks.finish()
 
 
