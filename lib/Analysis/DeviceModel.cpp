@@ -221,10 +221,19 @@ Error DeviceReader::checkKeys(const json::Object &object, StringRef prefix,
   return Error::success();
 }
 
+/// Rates, times and sizes beyond this are typing errors, and products of them
+/// would be infinite.
+static constexpr double kMostReal = 1e30;
+
 Expected<double> DeviceReader::getNumber(const json::Object &object,
                                          StringRef prefix, StringRef key,
                                          bool mayBeZero) const {
   std::optional<double> number = object.getNumber(key);
+  if (number && *number > kMostReal)
+    return fail(getPath(prefix, key), "too large a value of '" +
+                                          getPath(prefix, key) +
+                                          "', device file, give a number of at "
+                                          "most 1e30");
   if (!number || !std::isfinite(*number) || *number < 0 ||
       (!mayBeZero && *number == 0))
     return fail(getPath(prefix, key),
@@ -333,7 +342,12 @@ Error DeviceReader::read(const json::Value &value, DeviceModel &device) {
     // or is formed in doubles.
     constexpr int64_t most = int64_t(1) << 53;
     std::optional<double> number = root->getNumber(key.name);
-    if (!number || !(*number >= key.least) || *number > most ||
+    if (number && *number > most)
+      return fail(key.name, "too large a value of '" + key.name +
+                                "', device file, give a whole number of at "
+                                "most " +
+                                Twine(most));
+    if (!number || !(*number >= key.least) ||
         *number != static_cast<int64_t>(*number))
       return fail(key.name, "bad value of '" + key.name +
                                 "', device file, give a whole number of at "

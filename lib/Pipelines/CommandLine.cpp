@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/CommandLine.h"
 
+#include "Process.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/raw_ostream.h"
@@ -222,6 +224,34 @@ std::string fusion::getHelp() {
   return text;
 }
 
+/// No file that is read is written. The weights are told later, when it is
+/// known where they are.
+static Error checkOverwrite(const CommandLine &line) {
+  const CompileOptions &options = line.compile;
+  std::vector<std::string> read{line.input, options.plan, options.device};
+  append_range(read, line.plugins);
+  std::vector<std::pair<std::string, StringRef>> written{
+      {line.output, "-o"}, {options.emitPlan, "--emit-plan"}};
+  // Where a compilation that fails leaves what it was given.
+  if (!line.output.empty() && line.output != "-")
+    written.push_back({getReproducerPath(line.output), "-o"});
+  if (!options.dumpDirectory.empty())
+    for (Phase phase : {Phase::Simplify, Phase::Fuse, Phase::Codegen,
+                        Phase::Schedule, Phase::Program})
+      written.push_back(
+          {getDumpPath(options.dumpDirectory, phase), "--dump-dir"});
+  for (auto &[path, option] : written)
+    if (!rt::findOverwritten({path}, read).empty())
+      return usage("'" + path + "' is read, and would be overwritten, " +
+                   option + ", choose another");
+  if (!line.output.empty() && line.output == options.emitPlan &&
+      line.output != "-")
+    return usage("'" + line.output +
+                 "' would be written twice, -o and --emit-plan, choose two "
+                 "files");
+  return Error::success();
+}
+
 Expected<CommandLine>
 fusion::parseCommandLine(ArrayRef<std::string> arguments) {
   CommandLine line;
@@ -275,5 +305,7 @@ fusion::parseCommandLine(ArrayRef<std::string> arguments) {
   if (!line.compile.plan.empty() && !line.compile.fuseVertical)
     return usage("--plan and --no-fuse=vertical, command line, leave out one "
                  "of the two");
+  if (Error error = checkOverwrite(line))
+    return std::move(error);
   return line;
 }

@@ -157,13 +157,18 @@ void fusion::registerPipelines() {
 }
 
 /// Writes the module's text to `<directory>/<n>-<phase>.mlir`.
+std::string fusion::getDumpPath(StringRef directory, Phase phase) {
+  SmallString<128> path(directory);
+  llvm::sys::path::append(path, Twine(int(phase) + 1) + "-" +
+                                    stringifyPhase(phase) + ".mlir");
+  return path.str().str();
+}
+
 static LogicalResult dump(ModuleOp module, StringRef directory, Phase phase) {
   if (std::error_code error = llvm::sys::fs::create_directories(directory))
     return module.emitError("cannot create '")
            << directory << "': " << error.message();
-  SmallString<128> path(directory);
-  llvm::sys::path::append(path, Twine(int(phase) + 1) + "-" +
-                                    stringifyPhase(phase) + ".mlir");
+  std::string path = getDumpPath(directory, phase);
   std::error_code error;
   llvm::raw_fd_ostream stream(path, error);
   if (error)

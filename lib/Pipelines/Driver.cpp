@@ -15,10 +15,12 @@
 
 #include "ModuleData.h"
 #include "ModuleFile.h"
+#include "Process.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 
 #include <mutex>
@@ -43,6 +45,7 @@ private:
   }
   bool loadPlugins();
   bool findTarget();
+  bool checkWeights(ModuleOp module);
   bool lower(ModuleOp module);
   void emit(ModuleOp module);
 
@@ -63,9 +66,11 @@ bool Driver::loadPlugins() {
   if (!options.runBefore.empty())
     std::call_once(registered, registerPasses);
   for (const std::string &path : line.plugins) {
-    llvm::Expected<PassPlugin> plugin = PassPlugin::load(path);
+    llvm::Expected<PassPlugin> plugin = PassPlugin::load(getPluginPath(path));
     if (!plugin) {
-      fail(rt::Code::Environment, llvm::toString(plugin.takeError()));
+      fail(rt::Code::Environment,
+           describePluginError(path, llvm::toString(plugin.takeError()),
+                               "--plugin"));
       return false;
     }
     plugin->registerPassRegistryCallbacks();
@@ -110,6 +115,28 @@ bool Driver::findTarget() {
   if (auto model = createCostModel(options.costModel, std::move(*loaded));
       !model) {
     fail(rt::Code::Usage, llvm::toString(model.takeError()));
+    return false;
+  }
+  return true;
+}
+
+/// No file of parameters is written over.
+bool Driver::checkWeights(ModuleOp module) {
+  std::string folder = getParameterFolder(module, options.parameterFolder);
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    if (!parameter.getFile())
+      continue;
+    SmallString<128> path(*parameter.getFile());
+    llvm::sys::path::make_absolute(folder, path);
+    std::string written = rt::findOverwritten({line.output, options.emitPlan},
+                                              {path.str().str()});
+    if (written.empty())
+      continue;
+    fail(rt::Code::Usage, "'" + written +
+                              "' holds parameters of the model, and would be "
+                              "overwritten, " +
+                              (written == line.output ? "-o" : "--emit-plan") +
+                              ", choose another");
     return false;
   }
   return true;
@@ -244,7 +271,7 @@ Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
                                  "input, import a model first");
     return std::move(result);
   }
-  if (lower(*module))
+  if (checkWeights(*module) && lower(*module))
     emit(*module);
   return std::move(result);
 }

@@ -119,6 +119,14 @@ def _load_array(name: str, path: str):
         raise FusionError(f"--constant-input: {path}: not a .npy file of numbers", USAGE) from error
 
 
+def _check_overwrite(written: Sequence[str], read: Sequence[str]) -> None:
+    """No file that is read is written, through links of either kind too."""
+    for output in written:
+        for path in read:
+            if os.path.isfile(output) and os.path.isfile(path) and os.path.samefile(output, path):
+                raise FusionError(f"{output}: is read, and would be overwritten; choose another output", USAGE)
+
+
 def import_model(arguments: Optional[Sequence[str]] = None, program: str = "fusion-import") -> None:
     """Runs fusion-import. Raises FusionError."""
     options = _parser(program).parse_args(arguments)
@@ -131,6 +139,9 @@ def import_model(arguments: Optional[Sequence[str]] = None, program: str = "fusi
     output_folder = os.path.dirname(os.path.abspath(options.output))
     if not os.path.isdir(output_folder):
         raise FusionError(f"{options.output}: its folder doesn't exist; create it first", USAGE)
+    base, extension = os.path.splitext(options.output)
+    _check_overwrite([options.output, (base if extension else options.output) + ".safetensors"],
+                     [options.model, *_pairs(options.constant_input, "--constant-input").values()])
     try:
         from .frontend.onnx import import_onnx
     except ImportError as error:

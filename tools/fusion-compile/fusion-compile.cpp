@@ -36,7 +36,7 @@ int main(int argc, char **argv) {
     return fail(rt::Code::Usage,
                 message + ", give the path of a model in the fusion dialect");
   if (line->output != "-")
-    line->compile.reproducer = line->output + ".reproducer.mlir";
+    line->compile.reproducer = getReproducerPath(line->output);
 
   Compilation compilation = compile(std::move(source), *line);
   llvm::errs() << compilation.messages;

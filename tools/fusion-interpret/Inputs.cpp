@@ -51,7 +51,21 @@ llvm::Error Inputs::addFile(llvm::StringRef specification) {
   return llvm::Error::success();
 }
 
+std::vector<std::string> Inputs::getPaths(mlir::func::FuncOp function) const {
+  std::vector<std::string> paths{archive};
+  for (const auto &[name, path] : files)
+    paths.push_back(path);
+  if (!directory.empty())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      llvm::SmallString<128> path(directory);
+      llvm::sys::path::append(path, getFileName(getArgumentName(function, i)));
+      paths.push_back(path.str().str());
+    }
+  return paths;
+}
+
 llvm::Error Inputs::addArchive(llvm::StringRef path) {
+  archive = path.str();
   auto archive = readNpz(path);
   if (!archive)
     return archive.takeError();

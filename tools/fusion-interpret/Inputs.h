@@ -23,6 +23,9 @@ public:
   /// All members of an .npz file. Fails with `Usage`.
   llvm::Error addArchive(llvm::StringRef path);
 
+  /// The files that `collect` may read for `function`.
+  std::vector<std::string> getPaths(mlir::func::FuncOp function) const;
+
   /// Files named after the inputs in a folder.
   void setDirectory(std::string path) { directory = std::move(path); }
 
@@ -49,7 +52,7 @@ private:
   std::map<std::string, std::string> files;   ///< name or name@rank -> path
   std::map<std::string, std::string> members; ///< name -> bytes of an .npy
   std::set<std::string> taken;
-  std::string directory;
+  std::string directory, archive;
   std::optional<uint64_t> seed;
 };
 

@@ -7,6 +7,8 @@
 
 #include "fusion/Reference/Npy.h"
 
+#include "Process.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -35,6 +37,34 @@ static llvm::Error makeFolder(llvm::StringRef path) {
     return fail(FailureKind::Resources,
                 "cannot make the folder '" + path + "': " + error.message());
   return llvm::Error::success();
+}
+
+/// The folder of a rank's outputs.
+static std::string getOutputFolder(const Request &request, int64_t rank) {
+  llvm::SmallString<128> folder(request.outputDirectory);
+  if (request.perRank)
+    llvm::sys::path::append(folder, "rank" + llvm::Twine(rank));
+  return folder.str().str();
+}
+
+/// No file that is read is written, before anything is evaluated.
+static llvm::Error checkOutputPaths(mlir::func::FuncOp function, int64_t rank,
+                                    const Request &request) {
+  if (request.outputDirectory.empty())
+    return llvm::Error::success();
+  std::vector<std::string> written, read = request.inputs.getPaths(function);
+  read.push_back(request.model);
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    llvm::SmallString<128> path(getOutputFolder(request, rank));
+    llvm::sys::path::append(path, getFileName(getResultName(function, i)));
+    written.push_back(path.str().str());
+  }
+  std::string path = rt::findOverwritten(written, read);
+  if (path.empty())
+    return llvm::Error::success();
+  return fail(FailureKind::Usage, "'" + path +
+                                      "' is read, and would be overwritten; "
+                                      "choose another --output-dir");
 }
 
 static llvm::Error writeOutputs(mlir::func::FuncOp function,
@@ -72,6 +102,8 @@ llvm::Error interpret::run(mlir::MLIRContext &context, Request &request) {
     if (!function)
       return function.takeError();
     functions.push_back(*function);
+    if (llvm::Error error = checkOutputPaths(*function, rank, request))
+      return error;
     auto ofRank =
         request.inputs.collect(*function, rank, request.batch, budget);
     if (!ofRank)
@@ -102,14 +134,10 @@ llvm::Error interpret::run(mlir::MLIRContext &context, Request &request) {
     counts.print(llvm::outs());
   if (request.outputDirectory.empty())
     return llvm::Error::success();
-  for (int64_t rank = 0; rank < request.ranks; ++rank) {
-    llvm::SmallString<128> folder(request.outputDirectory);
-    if (request.perRank)
-      llvm::sys::path::append(folder, "rank" + llvm::Twine(rank));
-    if (llvm::Error error =
-            writeOutputs(functions[rank], (*results)[rank], folder))
+  for (int64_t rank = 0; rank < request.ranks; ++rank)
+    if (llvm::Error error = writeOutputs(functions[rank], (*results)[rank],
+                                         getOutputFolder(request, rank)))
       return error;
-  }
   return llvm::Error::success();
 }
 

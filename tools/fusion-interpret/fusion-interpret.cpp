@@ -7,8 +7,9 @@
 #include "Model.h"
 #include "Run.h"
 
+#include "fusion/Pipelines/ToolProcess.h"
+
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/InitLLVM.h"
 
 using namespace fusion;
 using namespace fusion::interpret;
@@ -124,7 +125,7 @@ static llvm::Error execute() {
 }
 
 int main(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
+  ToolProcess process(argc, argv);
   cl::HideUnrelatedOptions(category);
   std::string problems;
   llvm::raw_string_ostream os(problems);
@@ -139,7 +140,7 @@ int main(int argc, char **argv) {
   }
   llvm::Error error = execute();
   if (!error)
-    return 0;
+    return process.finish();
   FailureKind kind;
   std::string message = takeMessage(std::move(error), kind);
   llvm::errs() << "error: " << message << "\n";

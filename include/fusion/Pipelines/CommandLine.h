@@ -34,6 +34,11 @@ struct CommandLine {
 llvm::Expected<CommandLine>
 parseCommandLine(llvm::ArrayRef<std::string> arguments);
 
+/// Where a compilation that fails writes what it was given.
+inline std::string getReproducerPath(llvm::StringRef output) {
+  return (output + ".reproducer.mlir").str();
+}
+
 /// The text of --help.
 std::string getHelp();
 

@@ -26,6 +26,9 @@ enum class Phase { Simplify, Fuse, Codegen, Schedule, Program };
 llvm::StringRef stringifyPhase(Phase phase);
 std::optional<Phase> symbolizePhase(llvm::StringRef name);
 
+/// The file in `directory` that the IR behind `phase` is dumped to.
+std::string getDumpPath(llvm::StringRef directory, Phase phase);
+
 /// Everything that can change groups or bits. Recorded in the module.
 struct CompileOptions {
   std::string target = "cpu";

@@ -11,6 +11,7 @@
 #include "Inspect.h"
 #include "Interrupt.h"
 #include "Observers.h"
+#include "Process.h"
 #include "Report.h"
 #include "Session.h"
 #include "Text.h"
@@ -147,6 +148,33 @@ static Status writeOutputs(const Program &program,
   return {};
 }
 
+/// No file that is read is written, before anything runs.
+static Status checkOutputPaths(const Program &program,
+                               const RunOptions &options) {
+  std::vector<std::string> written{options.profilePath}, read;
+  if (!options.outputDirectory.empty())
+    for (const auto &output : program.outputs)
+      written.push_back(options.outputDirectory + "/" +
+                        fileName(output.tensor.name));
+  for (const auto &[name, path] : options.inputs)
+    read.push_back(path);
+  read.push_back(options.inputsArchive);
+  read.push_back(options.modulePath);
+  // What is compared with must not be what was just written.
+  if (!options.checkDirectory.empty())
+    for (const auto &output : program.outputs)
+      read.push_back(options.checkDirectory + "/" +
+                     fileName(output.tensor.name));
+  std::string path = findOverwritten(written, read);
+  if (path.empty())
+    return {};
+  return Status(
+      Code::Usage,
+      "'" + escape(path) +
+          "': is read, and would be overwritten; choose another " +
+          (path == options.profilePath ? "--profile" : "--output-dir"));
+}
+
 static Status checkOutputs(const Program &program,
                            const std::vector<Tensor> &tensors,
                            const std::string &directory, Report &report) {
@@ -231,6 +259,7 @@ Status fusion::rt::runModule(const RunOptions &options) {
   if (options.backend == "cpu" && !(*loaded)->view.module.nativeCode.empty())
     FUSION_RT_TRY(checkTrust(**loaded, options.trust));
 
+  FUSION_RT_TRY(checkOutputPaths(program, options));
   auto inputs = collectInputs(program, options);
   if (!inputs)
     return inputs.status();

@@ -97,8 +97,18 @@ TEST(DeviceModel, ErrorsNameLineAndKey) {
       "number above 0");
   EXPECT_EQ(
       breakDevice("\"memory_bandwidth\": 1e12", "\"memory_bandwidth\": 1e999"),
-      "d.json:11: bad value of 'memory_bandwidth', device file, give a number "
-      "above 0");
+      "d.json:11: too large a value of 'memory_bandwidth', device file, give a "
+      "number of at most 1e30");
+  // 2^53, the largest whole number that a double holds with all smaller ones.
+  EXPECT_EQ(breakDevice("\"units\": 100", "\"units\": 9007199254740994"),
+            "d.json:3: too large a value of 'units', device file, give a whole "
+            "number of at most 9007199254740992");
+  EXPECT_EQ(breakDevice("\"units\": 100", "\"units\": 9007199254740992"),
+            "accepted");
+  EXPECT_EQ(
+      breakDevice("\"latency_us\": 1.5", "\"latency_us\": 1e31"),
+      "d.json:15: too large a value of 'links.0.latency_us', device file, "
+      "give a number of at most 1e30");
   EXPECT_EQ(breakDevice("\"kind\": \"gpu\"", "\"kind\": \"tpu\""),
             "d.json:2: bad value of 'kind', device file, the kinds are: gpu, "
             "cpu");
