@@ -8,7 +8,7 @@
 #define FUSION_LIB_FUSE_DECIDINGPASS_H
 
 #include "fusion/Analysis/CostModel.h"
-#include "fusion/Fuse/FusionCertificate.h"
+#include "fusion/Analysis/GraphFingerprint.h"
 #include "fusion/Fuse/FusionDecisions.h"
 
 namespace fusion {

@@ -7,6 +7,7 @@
 #include "DecidingPass.h"
 #include "HorizontalPlan.h"
 #include "RecordHorizontal.h"
+#include "fusion/Analysis/Explain.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/ErrorKind.h"
 
@@ -78,6 +79,8 @@ struct FuseHorizontal
         FusionLegality::create(function, GroupLimits());
     if (failed(legality))
       return failure();
+    const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseHorizontal);
+    declareRewrite(function, info.id, info.text);
     HorizontalGraph graph(block, *legality);
     HorizontalRecorder recorder(findDecisions(), graph);
     // Once: what was decided before, here or by hand, stays.

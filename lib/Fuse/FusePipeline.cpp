@@ -14,7 +14,8 @@ using namespace mlir;
 using namespace fusion;
 
 void fusion::buildFusePipeline(OpPassManager &manager,
-                               const FuseOptions &options, KernelProbe *probe) {
+                               const FuseOptions &options, KernelProbe *probe,
+                               const RewriteChecks &checks) {
   // What is decided is recorded only for those who read it.
   bool isTracked = !options.plan.empty() || !options.emitPlan.empty() ||
                    options.planDigest || options.keepOriginal ||
@@ -29,11 +30,14 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     manager.addPass(createTrackDecisions(track));
   }
   manager.addNestedPass<func::FuncOp>(createDecomposeNamed());
-  // New products, not groups: the certificate starts from them.
+  // New products, not groups: the certificate starts from them, and the pass
+  // has a proof of its own.
   if (!llvm::is_contained(options.noFuse, "projections")) {
     MergeProjectionsOptions projections;
     projections.parameterFolder = options.parameterFolder;
+    checks.addBefore(manager);
     manager.addPass(createMergeProjections(projections));
+    checks.addAfter(manager);
   }
   OpPassManager &functions = manager.nest<func::FuncOp>();
   functions.addPass(createRecordFusionCertificate());

@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Projections.h"
+#include "fusion/Analysis/Explain.h"
+#include "fusion/Analysis/RewriteProof.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/Weights.h"
 
@@ -120,6 +122,9 @@ struct MergeProjections final
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    declareRewrite(module, getOptions().remarkName,
+                   "products of one value with known weights");
+    auto log = getCachedAnalysis<RewriteLog>();
     ConstantReader reader(module, getParameterFolder(module, parameterFolder));
     WeightsBuilder weights(module, reader);
     bool changed = false;
@@ -137,13 +142,17 @@ struct MergeProjections final
       for (const ProjectionRefusal &refusal : plan.refusals)
         remark::missed(refusal.op->getLoc(), getOptions())
             << remark::reason("{0}", refusal.reason);
+      RewriteProof proof(function, getOptions().remarkName,
+                         log ? &log->get() : nullptr);
       for (ProjectionSet &set : plan.sets) {
         LLVM_DEBUG(set.print(llvm::dbgs()));
         if (set.refusal.empty())
-          changed |= tryMerge(set, reader, weights);
+          changed |= tryMerge(set, reader, weights, proof);
         else
           reportSet(set);
       }
+      if (failed(proof.verify()))
+        return signalPassFailure();
     }
     if (changed)
       eraseUnusedParameters(module);
@@ -153,7 +162,7 @@ struct MergeProjections final
 
   /// Packs and rewrites. A file that can't be read is a refusal.
   bool tryMerge(ProjectionSet &set, ConstantReader &reader,
-                WeightsBuilder &weights) {
+                WeightsBuilder &weights, RewriteProof &proof) {
     std::string reason;
     std::optional<TensorData> packed = packWeights(set, reader, &reason);
     std::optional<TensorData> biases =
@@ -165,6 +174,7 @@ struct MergeProjections final
     }
     reportSet(set);
 
+    proof.start();
     const Projection &first = set.members.front();
     OpBuilder builder(first.op);
     SmallVector<Location> locations;
@@ -192,8 +202,9 @@ struct MergeProjections final
     }
     for (auto [member, slice] : llvm::zip(set.members, slices)) {
       Operation *last = member.getResult().getDefiningOp();
+      proof.declare(last->getResult(0), slice, /*isExact=*/true);
       last->getResult(0).replaceAllUsesWith(slice);
-      eraseDead(last);
+      eraseDead(last, [&](Operation *op) { proof.forget(op); });
     }
     return true;
   }

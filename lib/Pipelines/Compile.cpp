@@ -48,6 +48,19 @@ std::optional<Phase> fusion::symbolizePhase(StringRef name) {
   return std::nullopt;
 }
 
+/// With --verify-fusion, what a pass replaces is evaluated right behind it.
+static RewriteChecks getRewriteChecks(const CompileOptions &options) {
+  if (!options.verifyFusion)
+    return {};
+  VerifyRewritesOptions verify;
+  verify.parameterFolder = options.parameterFolder;
+  return {
+      [](OpPassManager &manager) { manager.addPass(createTrackRewrites()); },
+      [verify](OpPassManager &manager) {
+        manager.addPass(createVerifyRewrites(verify));
+      }};
+}
+
 void fusion::buildPhase(OpPassManager &manager, Phase phase,
                         const CompileOptions &options) {
   switch (phase) {
@@ -55,7 +68,7 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
     SimplifyOptions simplify;
     simplify.exactRewritesOnly = options.exactRewritesOnly;
     simplify.parameterFolder = options.parameterFolder;
-    buildSimplifyPipeline(manager, simplify);
+    buildSimplifyPipeline(manager, simplify, getRewriteChecks(options));
     break;
   }
   case Phase::Fuse: {
@@ -79,7 +92,8 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
     fuse.planDigest = options.planDigest;
     fuse.why = options.why;
     fuse.keepOriginal = options.verifyFusion;
-    buildFusePipeline(manager, fuse);
+    buildFusePipeline(manager, fuse, /*probe=*/nullptr,
+                      getRewriteChecks(options));
     break;
   }
   case Phase::Codegen: {

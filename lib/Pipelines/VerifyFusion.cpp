@@ -6,8 +6,8 @@
 // same bits, that one had right inputs.
 //
 //===----------------------------------------------------------------------===//
+#include "GeneratedInputs.h"
 #include "fusion/Fuse/FusionDecisions.h"
-#include "fusion/IR/BatchExtent.h"
 #include "fusion/IR/ErrorKind.h"
 #include "fusion/IR/Parameters.h"
 #include "fusion/Pipelines/Passes.h"
@@ -17,9 +17,6 @@
 #include "mlir/IR/Remarks.h"
 #include "llvm/Support/xxhash.h"
 
-#include <cmath>
-#include <set>
-
 namespace fusion {
 #define GEN_PASS_DEF_VERIFYFUSION
 #include "fusion/Pipelines/Passes.h.inc"
@@ -28,123 +25,6 @@ namespace fusion {
 using namespace mlir;
 using namespace fusion;
 using reference::Tensor;
-
-//===----------------------------------------------------------------------===//
-// Inputs
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// Numbers that are the same on every machine (splitmix64).
-class Generator {
-public:
-  explicit Generator(uint64_t seed) : state(seed) {}
-
-  uint64_t next() {
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  /// Uniform in [low, high].
-  int64_t nextInteger(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(next() % (high - low + 1));
-  }
-  /// Normally distributed.
-  double nextNormal() {
-    double u = (next() >> 11) * 0x1p-53, v = (next() >> 11) * 0x1p-53;
-    return std::sqrt(-2 * std::log(1 - u)) * std::cos(6.283185307179586 * v);
-  }
-
-private:
-  uint64_t state;
-};
-
-} // namespace
-
-/// Whether all ops give integers for integers, so that results can be checked
-/// by hand.
-static bool isClosedUnderIntegers(Block &block) {
-  for (Operation &op : block.without_terminator()) {
-    if (isa<AddOp, SubOp, MulOp>(op) || getOpFamily(&op) == OpFamily::Source)
-      continue;
-    llvm::Expected<reference::AccuracyClass> found =
-        reference::getAccuracyClass(&op);
-    if (!found) {
-      llvm::consumeError(found.takeError());
-      return false;
-    }
-    if (*found != reference::AccuracyClass::Exact &&
-        *found != reference::AccuracyClass::Contraction)
-      return false;
-  }
-  return true;
-}
-
-static llvm::Expected<Tensor> makeTensor(Type elementType,
-                                         reference::Shape shape, bool integers,
-                                         Generator &generator) {
-  reference::ElementKind kind = *reference::getElementKind(elementType);
-  llvm::Expected<Tensor> tensor = Tensor::create(kind, std::move(shape));
-  if (!tensor)
-    return tensor;
-  for (int64_t i = 0; i < tensor->getNumElements(); ++i)
-    if (tensor->isFloat())
-      tensor->setFloat(i, integers ? generator.nextInteger(-3, 3)
-                                   : generator.nextNormal());
-    else
-      tensor->setInt(i, generator.nextInteger(0, 3));
-  return tensor;
-}
-
-static llvm::Expected<Tensor> makeInput(RankedTensorType type, int64_t batch,
-                                        bool integers, Generator &generator) {
-  reference::Shape shape;
-  for (int64_t size : type.getShape())
-    shape.push_back(ShapedType::isDynamic(size) ? batch : size);
-  return makeTensor(type.getElementType(), std::move(shape), integers,
-                    generator);
-}
-
-/// 1, 2 and the largest batch, as far as the function takes them.
-static std::set<int64_t> getBatches(func::FuncOp function) {
-  bool isDynamic = llvm::any_of(function.getArgumentTypes(), [](Type type) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    return tensor && !tensor.hasStaticShape();
-  });
-  if (!isDynamic)
-    return {1};
-  auto bounds =
-      function->getAttrOfType<DenseI64ArrayAttr>(FusionDialect::kBatchAttr);
-  int64_t least = bounds ? bounds[0] : 1, most = bounds ? bounds[1] : 2;
-  return {least, std::clamp<int64_t>(2, least, most), most};
-}
-
-/// Values that stand for the results of a user's kernel, which can't be
-/// evaluated: the same whenever it reads the same bits.
-static llvm::Expected<std::vector<Tensor>>
-makeStandIns(KernelCallOp call, ArrayRef<Tensor> operands, int64_t batch,
-             bool integers) {
-  uint64_t seed = llvm::xxh3_64bits(call.getEntry());
-  for (const Tensor &operand : operands)
-    seed = seed * 31 + llvm::xxh3_64bits(operand.toBytes());
-  Generator generator(seed);
-  std::vector<Tensor> results;
-  for (Value output : call.getOutputs()) {
-    reference::Shape shape;
-    auto type = cast<RankedTensorType>(output.getType());
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      shape.push_back(type.isDynamicDim(dim)
-                          ? getBatchExtent(output, dim)->at(batch)
-                          : type.getDimSize(dim));
-    llvm::Expected<Tensor> tensor = makeTensor(
-        type.getElementType(), std::move(shape), integers, generator);
-    if (!tensor)
-      return tensor.takeError();
-    results.push_back(std::move(*tensor));
-  }
-  return results;
-}
 
 //===----------------------------------------------------------------------===//
 // The check
@@ -177,11 +57,10 @@ private:
 
   LogicalResult matchGroups();
   void warnOfKernels();
-  reference::Options makeOptions(int64_t batch, bool integers) const;
-  LogicalResult runBatch(int64_t batch, bool integers);
+  reference::Options makeOptions(int64_t batch) const;
+  LogicalResult runBatch(int64_t batch);
   LogicalResult report(const Fault &fault, ArrayRef<Tensor> inputs,
-                       int64_t batch, bool integers);
-  LogicalResult fail(llvm::Error error);
+                       int64_t batch);
   func::FuncOp getOriginal() const {
     return *originalModule.get().getOps<func::FuncOp>().begin();
   }
@@ -251,18 +130,18 @@ LogicalResult FunctionCheck::matchGroups() {
                              "pass changed it, and it can't be compared");
     outputsOf[group] = std::move(outputs);
   }
+  // A launch gives the outputs of its members, one after the other.
+  for (GroupOp launch : function.getBody().front().getOps<GroupOp>()) {
+    if (launch.getKind() != GroupKind::Horizontal)
+      continue;
+    SmallVector<Output> outputs;
+    for (GroupOp member : launch.getBodyBlock()->getOps<GroupOp>())
+      llvm::append_range(outputs, outputsOf.lookup(member));
+    if (outputs.size() != launch->getNumResults())
+      continue; // of a group that was there before
+    outputsOf[launch] = std::move(outputs);
+  }
   return success();
-}
-
-LogicalResult FunctionCheck::fail(llvm::Error error) {
-  reference::FailureKind kind;
-  std::string message = reference::takeMessage(std::move(error), kind);
-  InFlightDiagnostic diagnostic = emitError(
-      function, kind == reference::FailureKind::Resources ? ErrorKind::Resources
-                                                          : ErrorKind::Program);
-  diagnostic << "the groups of @" << function.getName()
-             << " can't be checked: " << message;
-  return diagnostic;
 }
 
 /// Says whose results the check takes for granted.
@@ -275,19 +154,18 @@ void FunctionCheck::warnOfKernels() {
   });
 }
 
-reference::Options FunctionCheck::makeOptions(int64_t batch,
-                                              bool integers) const {
+reference::Options FunctionCheck::makeOptions(int64_t batch) const {
   reference::Options own = options;
   own.onKernelCall = [=](Operation *op, ArrayRef<Tensor> operands) {
-    return makeStandIns(cast<KernelCallOp>(op), operands, batch, integers);
+    return makeStandIns(cast<KernelCallOp>(op), operands, batch);
   };
   return own;
 }
 
 LogicalResult FunctionCheck::report(const Fault &fault, ArrayRef<Tensor> inputs,
-                                    int64_t batch, bool integers) {
+                                    int64_t batch) {
   Tensor want;
-  reference::Options own = makeOptions(batch, integers);
+  reference::Options own = makeOptions(batch);
   llvm::DenseMap<Operation *, unsigned> indexOf;
   for (auto [i, op] : llvm::enumerate(getOriginal().getBody().front()))
     indexOf[&op] = i;
@@ -298,32 +176,27 @@ LogicalResult FunctionCheck::report(const Fault &fault, ArrayRef<Tensor> inputs,
   };
   auto results = reference::evaluate(getOriginal(), inputs, own);
   if (!results)
-    return fail(results.takeError());
+    return reportUnchecked(function, results.takeError());
   reference::Comparison comparison =
       reference::compare(fault.got, want, reference::Criterion::makeBits());
   // NaNs of different bits are equal.
   if (comparison.passed)
     return success();
+  bool isLaunch = cast<GroupOp>(fault.group).getKind() == GroupKind::Horizontal;
   return emitError(fault.group, ErrorKind::Check)
-         << "the group computes another value than its ops did: output "
+         << (isLaunch ? "the launch gives another value than its members' ops "
+                        "did: output "
+                      : "the group computes another value than its ops did: "
+                        "output ")
          << fault.output << ", " << decisions.ops.describe(fault.before.op)
          << ", batch " << batch << ": " << comparison.message;
 }
 
-LogicalResult FunctionCheck::runBatch(int64_t batch, bool integers) {
-  Generator generator(seed + batch);
-  std::vector<Tensor> inputs;
-  for (Type type : function.getArgumentTypes()) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    if (!tensor || !reference::getElementKind(tensor.getElementType()))
-      return function.emitError("an argument is no tensor that the evaluator "
-                                "knows: the groups can't be checked");
-    llvm::Expected<Tensor> input =
-        makeInput(tensor, batch, integers, generator);
-    if (!input)
-      return fail(input.takeError());
-    inputs.push_back(std::move(*input));
-  }
+LogicalResult FunctionCheck::runBatch(int64_t batch) {
+  FailureOr<std::vector<Tensor>> inputs =
+      generateInputs(getOriginal(), batch, seed);
+  if (failed(inputs))
+    return failure();
 
   // Hashes by op and result.
   llvm::DenseMap<Operation *, SmallVector<uint64_t, 1>> before;
@@ -336,15 +209,15 @@ LogicalResult FunctionCheck::runBatch(int64_t batch, bool integers) {
     for (const Output &output : outputs)
       if (output.op != DecidedGroup::kNoOp)
         wanted.insert(ops[output.op]);
-  reference::Options own = makeOptions(batch, integers);
+  reference::Options own = makeOptions(batch);
   own.onResult = [&](Operation *op, ArrayRef<Tensor> results, int64_t) {
     if (wanted.contains(op))
       for (const Tensor &result : results)
         before[op].push_back(hashTensor(result));
   };
-  auto resultsBefore = reference::evaluate(getOriginal(), inputs, own);
+  auto resultsBefore = reference::evaluate(getOriginal(), *inputs, own);
   if (!resultsBefore)
-    return fail(resultsBefore.takeError());
+    return reportUnchecked(function, resultsBefore.takeError());
 
   SmallVector<Fault> faults;
   own.onResult = [&](Operation *op, ArrayRef<Tensor> results, int64_t) {
@@ -357,11 +230,11 @@ LogicalResult FunctionCheck::runBatch(int64_t batch, bool integers) {
           before[ops[output.op]][output.result] != hashTensor(results[i]))
         faults.push_back({op, output, static_cast<unsigned>(i), results[i]});
   };
-  auto results = reference::evaluate(function, inputs, own);
+  auto results = reference::evaluate(function, *inputs, own);
   if (!results)
-    return fail(results.takeError());
+    return reportUnchecked(function, results.takeError());
   for (const Fault &fault : faults)
-    if (failed(report(fault, inputs, batch, integers)))
+    if (failed(report(fault, *inputs, batch)))
       return failure();
   for (auto [i, pair] :
        llvm::enumerate(llvm::zip_equal(*results, *resultsBefore))) {
@@ -386,10 +259,9 @@ LogicalResult FunctionCheck::run() {
   if (failed(matchGroups()))
     return failure();
   warnOfKernels();
-  bool integers = isClosedUnderIntegers(getOriginal().getBody().front());
   std::set<int64_t> batches = getBatches(function);
   for (int64_t batch : batches)
-    if (failed(runBatch(batch, integers)))
+    if (failed(runBatch(batch)))
       return failure();
   remark::analysis(function.getLoc(),
                    remark::RemarkOpts::name("verify-fusion").category("fusion"))

@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "Idioms.h"
 #include "RewriteRecord.h"
+#include "fusion/Analysis/Explain.h"
+#include "fusion/Analysis/RewriteProof.h"
 #include "fusion/IR/Weights.h"
 #include "fusion/Simplify/Passes.h"
 
@@ -90,10 +92,16 @@ struct RaiseIdioms final : fusion::impl::RaiseIdiomsBase<RaiseIdioms> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    declareRewrite(module, kRule, "primitives that spell a named op");
+    auto log = getCachedAnalysis<RewriteLog>();
     int64_t rounded = 0, raised = 0;
-    for (auto function : module.getOps<FunctionOpInterface>())
+    for (auto function : module.getOps<FunctionOpInterface>()) {
+      RewriteProof proof(function, kRule, log ? &log->get() : nullptr);
       for (Block &block : function.getFunctionBody())
-        rounded += run(block, raised);
+        rounded += run(block, raised, proof);
+      if (failed(proof.verify()))
+        return signalPassFailure();
+    }
     recordRewrites(module, kRule, rounded);
     if (raised == 0)
       markAllAnalysesPreserved();
@@ -101,7 +109,7 @@ struct RaiseIdioms final : fusion::impl::RaiseIdiomsBase<RaiseIdioms> {
 
 private:
   /// Raises what a block holds; returns how many of them may change bits.
-  int64_t run(Block &block, int64_t &raised) {
+  int64_t run(Block &block, int64_t &raised, RewriteProof &proof) {
     SmallVector<Operation *> anchors;
     for (Operation &op : block)
       if (isa<SqrtOp, RsqrtOp, PowOp, ReduceOp, LogOp, ErfOp, TanhOp, SigmoidOp,
@@ -124,14 +132,15 @@ private:
         reportRefusal(anchor, *idiom, idiom->refusal);
         continue;
       }
-      raise(*idiom, erased);
+      raise(*idiom, erased, proof);
       rounded += !idiom->roundings.empty();
       ++raised;
     }
     return rounded;
   }
 
-  void raise(const Idiom &idiom, llvm::SmallPtrSetImpl<Operation *> &erased) {
+  void raise(const Idiom &idiom, llvm::SmallPtrSetImpl<Operation *> &erased,
+             RewriteProof &proof) {
     Operation *root = idiom.root;
     llvm::SmallPtrSet<Operation *, 16> ops(idiom.interior.begin(),
                                            idiom.interior.end());
@@ -143,10 +152,16 @@ private:
       report << remark::metric("Rounding", llvm::join(idiom.roundings, "; "));
     if (!idiom.note.empty())
       report << remark::metric("Note", idiom.note);
+    proof.start();
     OpBuilder builder(root);
-    root->getResult(0).replaceAllUsesWith(
-        buildNamed(builder, root->getLoc(), idiom));
-    eraseDead(root, [&](Operation *op) { erased.insert(op); });
+    Value named = buildNamed(builder, root->getLoc(), idiom);
+    // The named op rounds once where it is evaluated, the chain at each step.
+    proof.declare(root->getResult(0), named, /*isExact=*/false);
+    root->getResult(0).replaceAllUsesWith(named);
+    eraseDead(root, [&](Operation *op) {
+      erased.insert(op);
+      proof.forget(op);
+    });
   }
 };
 } // namespace

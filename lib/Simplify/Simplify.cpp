@@ -13,7 +13,8 @@ using namespace mlir;
 using namespace fusion;
 
 void fusion::buildSimplifyPipeline(OpPassManager &pm,
-                                   const SimplifyOptions &options) {
+                                   const SimplifyOptions &options,
+                                   const RewriteChecks &checks) {
   EvaluateConstantsOptions evaluate;
   evaluate.exactRewritesOnly = options.exactRewritesOnly;
   evaluate.parameterFolder = options.parameterFolder;
@@ -38,7 +39,9 @@ void fusion::buildSimplifyPipeline(OpPassManager &pm,
   pm.addPass(createCanonicalize());
   // Behind the layout: it moves transposes through primitives, not through
   // norms, and rows of channels come to lie last by it.
+  checks.addBefore(pm);
   pm.addPass(createRaiseIdioms(raise));
+  checks.addAfter(pm);
   // Scales that a named op takes in another shape.
   pm.addPass(createEvaluateConstants(evaluate));
   pm.addPass(createCanonicalize());
@@ -49,5 +52,7 @@ void fusion::registerSimplifyPipelines() {
       "fusion-simplify",
       "The phase simplify: canonical forms, folded BatchNorms, evaluated "
       "constants, channels-last layout, named ops",
-      buildSimplifyPipeline);
+      [](OpPassManager &pm, const SimplifyOptions &options) {
+        buildSimplifyPipeline(pm, options);
+      });
 }

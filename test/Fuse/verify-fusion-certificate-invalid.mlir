@@ -4,7 +4,7 @@
 // Groups that are no groups, and groups that compute something else than the
 // function @before.
 
-// CHECK: error: internal error: the fused graph is not the graph before fusion: result 0 is another expression
+// CHECK: error: internal error: the graph behind fusion is not the graph before it: result 0 is another expression
 // CHECK: note: this op was not in the graph before fusion
 func.func @before(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = fusion.group fallback (%a = %x : tensor<4xf32>) -> tensor<4xf32> { // expected-error {{internal error: the group has kind fallback, but its ops make it loop}}

@@ -3,7 +3,7 @@
 // RUN: not fusion-opt %s --pass-pipeline="builtin.module(fusion-track-decisions{keep-original=true},func.func(fusion-fuse-vertical,fusion-unfuse-groups),fusion-verify-fusion)" -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 // COUNT: error: the function has 0 groups, and 1 were decided: a pass made or removed groups, which can't be compared then
 // RUN: not fusion-opt %s --pass-pipeline="builtin.module(fusion-track-decisions{keep-original=true},func.func(fusion-fuse-vertical),fusion-verify-fusion{memory-limit=10})" -o /dev/null 2>&1 | FileCheck %s --check-prefix=MEMORY
-// MEMORY: error: the groups of @main can't be checked: {{.*}}memory
+// MEMORY: error: @main can't be checked: {{.*}}memory
 
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = fusion.exp %x : tensor<4xf32>

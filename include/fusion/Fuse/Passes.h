@@ -2,6 +2,7 @@
 #ifndef FUSION_FUSE_PASSES_H
 #define FUSION_FUSE_PASSES_H
 
+#include "fusion/Analysis/RewriteLog.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassOptions.h"
@@ -85,8 +86,10 @@ inline constexpr llvm::StringLiteral kPlanDigestAttr = "fusion.plan";
 /// Graph after simplify -> graph of groups. Runs on the functions of a module.
 /// `probe`, if not null, tells what the target's compiler makes of a group; it
 /// must outlive the passes.
+/// `checks` are put around the passes that declare what they replace.
 void buildFusePipeline(mlir::OpPassManager &manager, const FuseOptions &options,
-                       KernelProbe *probe = nullptr);
+                       KernelProbe *probe = nullptr,
+                       const RewriteChecks &checks = {});
 
 /// Registers `--fusion-fuse`.
 void registerFusePipeline();

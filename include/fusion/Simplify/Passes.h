@@ -7,6 +7,7 @@
 #ifndef FUSION_SIMPLIFY_PASSES_H
 #define FUSION_SIMPLIFY_PASSES_H
 
+#include "fusion/Analysis/RewriteLog.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassOptions.h"
 
@@ -47,8 +48,10 @@ struct SimplifyOptions : public mlir::PassPipelineOptions<SimplifyOptions> {
 };
 
 /// Adds the passes of the phase, in order, to a pass manager on a module.
+/// `checks` are put around the passes that declare what they replace.
 void buildSimplifyPipeline(mlir::OpPassManager &pm,
-                           const SimplifyOptions &options);
+                           const SimplifyOptions &options,
+                           const RewriteChecks &checks = {});
 
 /// Registers the pipeline `fusion-simplify`. The passes themselves register
 /// through the generated registerSimplifyPasses.

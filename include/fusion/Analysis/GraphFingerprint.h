@@ -1,13 +1,13 @@
-//===- FusionCertificate.h - Proof that grouping changed nothing ----------===//
+//===- GraphFingerprint.h - What a graph computes, as expressions ---------===//
 //
 // A graph as the set of expressions that it computes: two ops are the same
 // expression if they are the same op with the same attributes and types on the
-// same operands. A group is seen through. Recorded before the fuse phase and
-// compared with the graph behind it.
+// same operands. A group is seen through. Recorded before a step and compared
+// with the graph behind it, modulo what the step declares to be equal.
 //
 //===----------------------------------------------------------------------===//
-#ifndef FUSION_FUSE_FUSIONCERTIFICATE_H
-#define FUSION_FUSE_FUSIONCERTIFICATE_H
+#ifndef FUSION_ANALYSIS_GRAPHFINGERPRINT_H
+#define FUSION_ANALYSIS_GRAPHFINGERPRINT_H
 
 #include "mlir/IR/Operation.h"
 #include "mlir/Pass/AnalysisManager.h"
@@ -20,12 +20,24 @@ namespace fusion {
 /// when the function changes: it describes the function as it was.
 class GraphFingerprint {
 public:
-  explicit GraphFingerprint(mlir::Operation *function);
+  /// With `withValues`, getNumber answers as long as the ops are there.
+  explicit GraphFingerprint(mlir::Operation *function, bool withValues = false);
+
+  /// A new value that a rewrite declares to equal a recorded one.
+  struct Equation {
+    unsigned number;
+    mlir::Value now;
+  };
+
+  /// The number of a recorded value's expression.
+  unsigned getNumber(mlir::Value value) const { return values.lookup(value); }
 
   /// Succeeds if `function` computes the recorded results by the recorded
-  /// expressions, executes the same ops with effects in the same order, and
-  /// repeats none but cheap expressions. Emits an error otherwise.
-  llvm::LogicalResult verify(mlir::Operation *function) const;
+  /// expressions or values that `equations` make equal to them, executes the
+  /// same ops with effects in the same order, and repeats none but cheap
+  /// expressions. Emits an error otherwise; `step` is what happened meanwhile.
+  llvm::LogicalResult verify(mlir::Operation *function, llvm::StringRef step,
+                             llvm::ArrayRef<Equation> equations = {}) const;
 
   bool isInvalidated(const mlir::AnalysisManager::PreservedAnalyses &) {
     return false;
@@ -44,10 +56,12 @@ private:
   llvm::SmallVector<unsigned> results;
   unsigned numEffects = 0;
   unsigned numValues = 0;
+  /// Empty unless they were asked for.
+  llvm::DenseMap<mlir::Value, unsigned> values;
   /// Holds the keys of `expressions`.
   llvm::BumpPtrAllocator storage;
 };
 
 } // namespace fusion
 
-#endif // FUSION_FUSE_FUSIONCERTIFICATE_H
+#endif // FUSION_ANALYSIS_GRAPHFINGERPRINT_H
