@@ -91,13 +91,16 @@ void GraphFingerprint::Numbering::visit(Operation *op) {
         for (Value value : nested.getResults())
           key.push_back(numbers.lookup(value));
       }
-  unsigned number = find(key, op);
+  // What is declared to equal a known value is that value's expression.
+  auto declared =
+      op->getNumResults() == 1 ? numbers.find(op->getResult(0)) : numbers.end();
+  unsigned number =
+      declared == numbers.end() ? find(key, op) : declared->second;
   auto &[count, first] = counts[number];
   ++count;
   first = op;
-  // What is declared to equal a known value has its number already.
   for (Value result : op->getResults())
-    numbers.try_emplace(result, number++);
+    numbers[result] = number++;
 }
 
 void GraphFingerprint::Numbering::enterGroup(GroupOp group) {

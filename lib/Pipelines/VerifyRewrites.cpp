@@ -152,12 +152,15 @@ struct VerifyRewrites : fusion::impl::VerifyRewritesBase<VerifyRewrites> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
     auto log = getCachedAnalysis<RewriteLog>();
-    if (!log || !log->get().getModule()) {
+    if (!log) {
       getOperation().emitError("no rewrites were logged; run "
                                "fusion-track-rewrites before the passes that "
                                "replace values");
       return signalPassFailure();
     }
+    // It was checked already.
+    if (!log->get().getModule())
+      return;
     reference::Options options;
     options.moduleDirectory =
         getParameterFolder(getOperation(), parameterFolder);

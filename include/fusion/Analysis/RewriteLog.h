@@ -57,7 +57,7 @@ public:
 
   /// In the order of their declaration.
   llvm::ArrayRef<LoggedRewrite> getRewrites() const { return rewrites; }
-  /// Null before the start.
+  /// Null before the start and behind the end.
   mlir::ModuleOp getModule() const {
     return module ? module.get() : mlir::ModuleOp();
   }

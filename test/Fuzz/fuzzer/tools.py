@@ -22,6 +22,7 @@ BEFORE = {
     "fusion-codegen": ("--fusion-fuse",),
     "fusion-verify-fusion-certificate": ("--fusion-record-fusion-certificate", "--fusion-fuse-vertical"),
     "fusion-verify-fusion": ("--fusion-track-decisions=keep-original", "--fusion-fuse-vertical"),
+    "fusion-verify-rewrites": ("--fusion-track-rewrites", "--fusion-raise-idioms", "--fusion-merge-projections"),
 }
 # So do passes with such names, which work on groups.
 ON_GROUPS = re.compile(r"group|horizontal|split|granular")
@@ -33,11 +34,11 @@ NEED_OPTIONS = {"fusion-explain-pair"}
 # They may round elsewhere than the graph before (docs/tolerances.md); what is
 # exact must stay so all the same. A pass that isn't named here changes no bit.
 ROUNDING = {"fusion-fold-batch-norm", "fusion-simplify", "fusion-decompose-named", "fusion-fuse", "fusion-codegen",
-            "fusion-propagate-layout", "fusion-raise-idioms", "fusion-evaluate-constants"}
+            "fusion-propagate-layout", "fusion-raise-idioms", "fusion-evaluate-constants", "fusion-verify-rewrites"}
 # In a random order: passes over the graph, then passes over groups.
 NOT_SHUFFLED = {"fusion-emit-kernels", "fusion-lower-kernels", "fusion-codegen", "fusion-verify-schedule",
                 "fusion-record-fusion-certificate", "fusion-verify-fusion-certificate", "fusion-track-decisions",
-                "fusion-verify-fusion", "fusion-write-plan"} | TO_PROGRAMS
+                "fusion-verify-fusion", "fusion-verify-rewrites", "fusion-write-plan"} | TO_PROGRAMS
 VARIANTS = {"fusion-fuse-vertical": ["max-ops=3", "max-inputs=6", "separate"], "fusion-fuse": ["max-ops=2"],
             "fusion-evaluate-constants": ["exact-rewrites-only", "growth=0", "growth=24", "total-growth=64"], "fusion-propagate-layout": ["layout=keep"]}
 
