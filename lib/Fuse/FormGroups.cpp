@@ -124,6 +124,7 @@ void GroupFormer::form(const PlannedGroup &group) {
   // A user's kernel writes all of its results, read or not.
   for (unsigned member : group.members)
     if ((sharedClone || !graph[member].isClone) &&
+        !llvm::is_contained(group.repeated, member) &&
         (readOutside.contains(graph[member].op) ||
          isa<KernelCallOp>(graph[member].op)))
       outputs.insert(graph[member].op);

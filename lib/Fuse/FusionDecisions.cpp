@@ -101,6 +101,20 @@ FunctionPlan FusionDecisions::makePlan(StringRef function) const {
   for (const DecidedLaunch &launch : launches)
     for (unsigned group : launch.groups)
       launchOf[group] = &launch;
+  // Of an op that several groups compute, the first one writes it for others,
+  // if none says so.
+  llvm::DenseMap<unsigned, unsigned> firstOf;
+  for (const Entry &entry : layout)
+    for (unsigned group : entry.groups)
+      for (unsigned op : groups[group].members)
+        firstOf.try_emplace(op, group);
+  auto makeLine = [&](unsigned group) {
+    PlanLine line = ::makeLine(groups[group], ops);
+    for (unsigned op : groups[group].outputs)
+      if (op != DecidedGroup::kNoOp && firstOf.lookup(op) != group)
+        line.writes.push_back({0, ops.getId(op)});
+    return line;
+  };
   for (const Entry &entry : layout) {
     PlanLine line;
     if (entry.outside) {
@@ -110,7 +124,7 @@ FunctionPlan FusionDecisions::makePlan(StringRef function) const {
       line.members.push_back(
           {0, ops.getId(*entry.outside) + (name.empty() ? "" : " " + name)});
     } else if (!entry.isLaunch) {
-      line = makeLine(groups[entry.groups.front()], ops);
+      line = makeLine(entry.groups.front());
     } else {
       line.kind = stringifyGroupKind(GroupKind::Horizontal).str();
       if (entry.groups.empty())
@@ -124,7 +138,7 @@ FunctionPlan FusionDecisions::makePlan(StringRef function) const {
         line.unfusedUs = launch->second->unfusedUs;
       }
       for (unsigned group : entry.groups)
-        line.groups.push_back(makeLine(groups[group], ops));
+        line.groups.push_back(makeLine(group));
     }
     result.groups.push_back(std::move(line));
   }

@@ -99,7 +99,7 @@ static llvm::Error readGroup(const PlanValue &value, bool inLaunch,
   if (llvm::Error error =
           checkKeys(value, "a group",
                     {"kind", "members", "rule", "reason", "note", "saved-bytes",
-                     "predicted-us", "unfused-us"}))
+                     "predicted-us", "unfused-us", "writes"}))
     return error;
   if (llvm::Error error = checkNotes(value))
     return error;
@@ -109,6 +109,19 @@ static llvm::Error readGroup(const PlanValue &value, bool inLaunch,
     if (llvm::Error error = checkGroupKind(*kind))
       return error;
     group.kind = kind->text;
+  }
+  if (const PlanValue *rule = value.find("rule"))
+    group.rule = rule->text;
+  if (const PlanValue *writes = value.find("writes")) {
+    if (llvm::Error error = expectKind(*writes, Kind::Array, "writes"))
+      return error;
+    for (const PlanValue &op : writes->values) {
+      if (llvm::Error error = expectKind(op, Kind::String, "an op of writes"))
+        return error;
+      group.writes.push_back({op.line, op.text});
+    }
+    if (group.isHorizontal() && !group.writes.empty())
+      return failAt(*writes, "the groups of a launch write, not the launch");
   }
   if (inLaunch && (group.isHorizontal() || group.kind == "outside"))
     return failAt(value, "a horizontal group holds groups of ops, none of kind "
@@ -242,6 +255,13 @@ static void writeGroup(const PlanLine &group, unsigned indent, bool withNotes,
     os.indent(indent + 1) << "\"reason\": " << quote(group.reason);
   }
   os << ",\n";
+  if (!group.writes.empty()) {
+    os.indent(indent + 1) << "\"writes\": [";
+    llvm::ListSeparator comma(", ");
+    for (const PlanMember &op : group.writes)
+      os << comma << quote(op.text);
+    os << "],\n";
+  }
   os.indent(indent + 1) << "\"members\": [\n";
   llvm::ListSeparator comma(",\n");
   for (const PlanLine &member : group.groups) {

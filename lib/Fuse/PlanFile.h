@@ -37,8 +37,12 @@ struct PlanLine {
   std::vector<PlanMember> members;
   /// The groups of one horizontal launch; then `members` is empty.
   std::vector<PlanLine> groups;
+  /// Of the ops that several groups compute, those that this one writes for
+  /// groups that don't; of others the first group does.
+  std::vector<PlanMember> writes;
 
-  // Written for people, and not read.
+  // Written for people; of these the rule of a group of one op is read, as the
+  // reason why it stays alone.
   std::string rule, reason;
   int64_t savedBytes = 0;
   std::optional<double> predictedUs, unfusedUs;

@@ -49,9 +49,9 @@ public:
 private:
   /// A group of the plan that stands for itself or in a launch.
   struct Line {
-    const PlanLine *source;
+    const PlanLine *source = nullptr;
     SmallVector<unsigned> ops;
-    llvm::DenseSet<unsigned> listed;
+    llvm::DenseSet<unsigned> listed, written;
     /// Ascending.
     SmallVector<unsigned, 1> nodes;
     GroupVerdict verdict;
@@ -65,6 +65,7 @@ private:
   };
 
   void collectLines();
+  llvm::Expected<unsigned> lookup(const PlanMember &member) const;
   void claim(Line &line);
   std::string findFault(unsigned op, const Line &line) const;
   bool isCheap(unsigned op) const {
@@ -97,8 +98,8 @@ private:
   const FusionLegality &legality;
   SmallVector<unsigned> opOf;
   SmallVector<SmallVector<unsigned, 1>, 0> nodesOf;
-  /// By node: the lines that it is in, ascending. The first one has it as a
-  /// member, the others compute it again.
+  /// By node: the lines that it is in. The first one has it as a member and
+  /// writes it for those that it isn't in; the others compute it again.
   SmallVector<SmallVector<unsigned, 1>, 0> linesOf;
   SmallVector<Line, 0> lines;
   /// By op that isn't cheap: the lines that claimed it.
@@ -141,14 +142,18 @@ std::string PlanReplay::findFault(unsigned op, const Line &line) const {
          std::to_string(lines[it->second.front()].source->line) + " already";
 }
 
+llvm::Expected<unsigned> PlanReplay::lookup(const PlanMember &member) const {
+  StringRef text = StringRef(member.text).trim();
+  // Names may have blanks; behind an id stands what helps people.
+  if (!text.starts_with("@"))
+    text = text.take_until([](char c) { return llvm::isSpace(c); });
+  return ops.lookup(text);
+}
+
 void PlanReplay::claim(Line &line) {
   // A line is claimed as a whole or not at all.
   for (const PlanMember &member : line.source->members) {
-    StringRef text = StringRef(member.text).trim();
-    // Names may have blanks; behind an id stands what helps people.
-    if (!text.starts_with("@"))
-      text = text.take_until([](char c) { return llvm::isSpace(c); });
-    llvm::Expected<unsigned> op = ops.lookup(text);
+    llvm::Expected<unsigned> op = lookup(member);
     if (!op)
       return drop(line, llvm::toString(op.takeError()), member.line);
     std::string fault = line.listed.insert(*op).second
@@ -160,6 +165,16 @@ void PlanReplay::claim(Line &line) {
   }
   if (line.source->kind == "outside" && line.ops.size() > 1)
     return drop(line, "an entry of kind 'outside' is one op");
+  for (const PlanMember &written : line.source->writes) {
+    llvm::Expected<unsigned> op = lookup(written);
+    if (!op)
+      return drop(line, llvm::toString(op.takeError()), written.line);
+    if (!line.listed.contains(*op))
+      return drop(line,
+                  ops.describe(*op) + " is to be written, and is no member",
+                  written.line);
+    line.written.insert(*op);
+  }
   for (unsigned op : line.ops)
     claimedBy[op].push_back(&line - lines.begin());
 }
@@ -167,9 +182,9 @@ void PlanReplay::claim(Line &line) {
 void PlanReplay::collectLines() {
   for (const PlanLine &group : decisions.plan->groups) {
     if (!group.isHorizontal())
-      lines.push_back({&group, {}, {}, {}, {}, false});
+      lines.emplace_back().source = &group;
     for (const PlanLine &member : group.groups)
-      lines.push_back({&member, {}, {}, {}, {}, false});
+      lines.emplace_back().source = &member;
   }
   for (Line &line : lines)
     claim(line);
@@ -187,6 +202,11 @@ void PlanReplay::assignNodes() {
       if (auto it = claimedBy.find(opOf[node]); it != claimedBy.end())
         llvm::copy_if(it->second, std::back_inserter(own),
                       [&](unsigned line) { return !lines[line].isDropped; });
+      auto writer = llvm::find_if(own, [&](unsigned line) {
+        return lines[line].written.contains(opOf[node]);
+      });
+      if (writer != own.end())
+        std::rotate(own.begin(), writer, std::next(writer));
       continue;
     }
     bool isView = graph[node].family == OpFamily::View;
@@ -206,36 +226,38 @@ void PlanReplay::assignNodes() {
   for (auto [i, line] : llvm::enumerate(lines)) {
     if (!isLoneCheap(line))
       continue;
-    for (unsigned node : nodesOf[line.ops.front()])
-      if (linesOf[node].empty())
-        linesOf[node].push_back(i);
+    for (unsigned node : nodesOf[line.ops.front()]) {
+      SmallVector<unsigned, 1> &own = linesOf[node];
+      bool isServed =
+          !own.empty() && (isLoneCheap(lines[own.front()]) ||
+                           llvm::all_of(linesOf[graph[node].consumers.front()],
+                                        [&](unsigned line) {
+                                          return llvm::is_contained(own, line);
+                                        }));
+      if (!isServed)
+        own.insert(own.begin(), i);
+    }
   }
   for (unsigned node = 0; node < graph.size(); ++node)
     for (unsigned line : linesOf[node])
       lines[line].nodes.push_back(node);
 }
 
-/// What several groups compute is written by none of them: each that reads it
-/// has it, and what only it reads. Drops lines, but a value's first, until that
-/// holds, and returns whether there were any; `all` that repeat something.
+/// A clone or view of what several groups compute comes along with it,
+/// everywhere or nowhere. Drops lines, but a value's first, until that holds,
+/// and returns whether there were any; `all` that repeat something.
 bool PlanReplay::dropBadRepeats(bool all) {
   bool changed = false;
   for (unsigned node = 0; node < graph.size(); ++node) {
     SmallVector<unsigned, 1> own = linesOf[node];
     bool isBad = false;
     for (unsigned reader : graph[node].consumers) {
-      // A clone or view comes along with its reader, everywhere or nowhere.
       bool comesAlong = graph[node].isClone && isRepeated(reader) &&
                         graph[node].family != OpFamily::View && !own.empty() &&
                         llvm::is_contained(linesOf[reader], own.front());
       if (comesAlong && own.size() != linesOf[reader].size()) {
         isBad = true;
         own = linesOf[reader];
-      } else if (isRepeated(node) && !graph[node].isClone) {
-        isBad |= linesOf[reader].empty() ||
-                 llvm::any_of(linesOf[reader], [&](unsigned line) {
-                   return !llvm::is_contained(own, line);
-                 });
       }
     }
     if (own.size() < 2 || !(isBad || all))
@@ -245,7 +267,7 @@ bool PlanReplay::dropBadRepeats(bool all) {
         drop(lines[line],
              ops.describe(opOf[node]) + " is a member of the group in line " +
                  Twine(lines[own.front()].source->line) + " already, and " +
-                 (isBad ? "groups that don't compute it again read it"
+                 (isBad ? "not all that compute its reader list it"
                         : "too many others that compute an op again can't be "
                           "had"));
         changed = true;
@@ -254,15 +276,16 @@ bool PlanReplay::dropBadRepeats(bool all) {
   return changed;
 }
 
-/// Whether a line's value is read outside it.
+/// Whether a line writes a value for others.
 bool PlanReplay::escapes(unsigned node, unsigned line) const {
-  if (graph[node].isClone || isRepeated(node))
+  if (graph[node].isClone || linesOf[node].front() != line)
     return false;
   return graph[node].escapes ||
          llvm::any_of(graph[node].consumers, [&](unsigned reader) {
            return linesOf[reader].empty() ||
-                  llvm::any_of(linesOf[reader],
-                               [&](unsigned other) { return other != line; });
+                  llvm::any_of(linesOf[reader], [&](unsigned other) {
+                    return !llvm::is_contained(linesOf[node], other);
+                  });
          });
 }
 
@@ -280,7 +303,7 @@ std::string PlanReplay::checkLine(unsigned index) {
     if (!present.contains(op))
       return "nothing in the group reads " + ops.describe(op);
   for (unsigned node : line.nodes)
-    if (isRepeated(node) &&
+    if (isRepeated(node) && !escapes(node, index) && !isLoneCheap(line) &&
         llvm::none_of(graph[node].consumers, [&](unsigned reader) {
           return llvm::is_contained(linesOf[reader], index);
         }))
@@ -354,13 +377,14 @@ PlanReplay::makeQuotient(llvm::function_ref<bool(const Line &)> isWhole) const {
   // The groups of a node, its own one first.
   SmallVector<SmallVector<unsigned, 1>, 0> groupsOf(graph.size());
   for (unsigned node = 0; node < graph.size(); ++node) {
-    for (unsigned line : linesOf[node])
-      if (isWhole(lines[line]))
-        groupsOf[node].push_back(line);
-    if (groupsOf[node].empty()) {
+    const SmallVector<unsigned, 1> &own = linesOf[node];
+    if (own.empty() || !isWhole(lines[own.front()])) {
       groupsOf[node].push_back(result.members.size());
       result.members.emplace_back();
     }
+    for (unsigned line : own)
+      if (isWhole(lines[line]))
+        groupsOf[node].push_back(line);
     result.members[groupsOf[node].front()].push_back(node);
   }
   result.readers.resize(result.members.size());

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "VerticalPlan.h"
+#include "fusion/Analysis/KernelResources.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -223,7 +224,12 @@ void RecomputePlanner::consider(unsigned node) {
     if (!members.empty())
       visit(members, node, [&](auto ops, auto isRead) {
         GroupVerdict verdict = legality.check(ops, isRead);
-        isLegal = verdict.isLegal();
+        // A group that will be cut writes what its parts share.
+        isLegal =
+            verdict.isLegal() &&
+            !checkDeviceLimits(estimateResources(ops, verdict.kind, isRead,
+                                                 legality, model.getDevice()),
+                               model.getDevice());
         kinds.back() = verdict.kind;
         if (isLegal)
           after.push_back(

@@ -98,8 +98,8 @@ private:
 
 } // namespace
 
-/// The groups asked for. One that computes a value again reads what the value
-/// is made from, which no edge of the graph says.
+/// The groups asked for. One that computes a value again does not read it, but
+/// what it is made from, which the edges of the graph don't say.
 FuseGroups VerticalPlanner::makeGroups(const FuseGraph &graph,
                                        const RequestedGroups &requested) {
   using Edges = SmallVector<SmallVector<unsigned, 2>, 0>;
@@ -114,14 +114,22 @@ FuseGroups VerticalPlanner::makeGroups(const FuseGraph &graph,
   SmallVector<ArrayRef<unsigned>, 0> groups;
   for (const RequestedGroups::Group &group : requested.partition) {
     groups.push_back(group.members);
-    for (unsigned node : group.repeated)
-      for (unsigned read : graph[node].producers) {
-        if (llvm::is_contained(group.members, read) ||
-            llvm::is_contained(group.repeated, read))
-          continue;
-        edges->consumers[read].push_back(group.members.front());
-        edges->producers[group.members.front()].push_back(read);
-      }
+    auto isInside = [&](unsigned node) {
+      return llvm::is_contained(group.members, node) ||
+             llvm::is_contained(group.repeated, node);
+    };
+    for (unsigned node : group.repeated) {
+      for (unsigned reader : graph[node].consumers)
+        if (llvm::is_contained(group.members, reader)) {
+          llvm::erase(edges->consumers[node], reader);
+          llvm::erase(edges->producers[reader], node);
+        }
+      for (unsigned read : graph[node].producers)
+        if (!isInside(read)) {
+          edges->consumers[read].push_back(group.members.front());
+          edges->producers[group.members.front()].push_back(read);
+        }
+    }
   }
   auto neighbours = [edges](unsigned node, bool forward) -> ArrayRef<unsigned> {
     return forward ? edges->consumers[node] : edges->producers[node];
@@ -356,7 +364,8 @@ VerticalPlan VerticalPlanner::run() {
     GroupVerdict verdict =
         request ? *requested->partition[*request].fixed : checkMembers(members);
     verdicts[group] = verdict;
-    plan.groups.push_back({llvm::to_vector(members), verdict.kind, request});
+    plan.groups.push_back(
+        {llvm::to_vector(members), verdict.kind, request, {}});
   }
   for (Candidate &candidate : candidates) {
     FusePair pair = candidate.pair;
@@ -405,7 +414,8 @@ VerticalPlan fusion::planVertical(const FuseGraph &graph,
     }
   recomputeCheap(graph, legality, model, requested, plan);
   for (PlannedGroup &group : plan.groups) {
-    llvm::append_range(group.members, getRepeated(group));
+    group.repeated.assign(getRepeated(group).begin(), getRepeated(group).end());
+    llvm::append_range(group.members, group.repeated);
     llvm::sort(group.members);
   }
   return plan;
@@ -418,7 +428,8 @@ VerticalPlan fusion::planSeparate(const FuseGraph &graph,
     plan.groups.push_back(
         {{node},
          legality.check(graph[node].op, [](Operation *) { return true; }).kind,
-         std::nullopt});
+         std::nullopt,
+         {}});
   return plan;
 }
 

@@ -37,6 +37,9 @@ struct PlannedGroup {
   GroupKind kind;
   /// Index among the groups that were asked for, if it is one of them.
   std::optional<unsigned> request;
+  /// Of the members, those that another group has, and writes where that is
+  /// necessary.
+  llvm::SmallVector<unsigned> repeated;
 };
 
 struct VerticalPlan {

@@ -52,6 +52,35 @@
 // DROPPED: fusion.group row_reduce (%{{.*}} = %[[A]]#0 : tensor<8192x8192xf32>)
 // DROPPED-NEXT: fusion.exp
 
+// Of two groups that compute an op, one writes it for a third: the one that says
+// so, or the first. Emitted again, the plan says it too.
+// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=h200 emit-plan=%t/three.json" -o /dev/null
+// RUN: %python %S/Inputs/fill_plan.py %t/three.json %t/writes.json > %t/writes.full.json
+// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=h200 plan=%t/writes.full.json plan-strict emit-plan=%t/writes.2.json" -o %t/writes.mlir
+// RUN: FileCheck %s --check-prefixes=THREE,SECOND < %t/writes.mlir
+// RUN: FileCheck %s --check-prefix=WRITES-PLAN < %t/writes.2.json
+// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=h200 plan=%t/writes.2.json plan-strict emit-plan=%t/writes.3.json" -o %t/writes.again.mlir
+// RUN: diff %t/writes.2.json %t/writes.3.json
+// RUN: diff %t/writes.mlir %t/writes.again.mlir
+// RUN: sed -e 's/"writes": ."#0".,//' %t/writes.full.json > %t/first.json
+// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=h200 plan=%t/first.json plan-strict" | FileCheck %s --check-prefixes=THREE,FIRST
+// RUN: sed -e 's/"writes": ."#0"./"writes": ["#5"]/' %t/writes.full.json > %t/nothing.json
+// RUN: not fusion-opt %t/three.mlir --fusion-fuse="device=h200 plan=%t/nothing.json plan-strict" -o /dev/null 2>&1 | FileCheck %s --check-prefix=NOTHING
+// THREE-LABEL: func.func @main
+// SECOND: fusion.group column_reduce ({{.*}}) -> tensor<8192xf32>
+// SECOND: %[[W:.*]]:2 = fusion.group row_reduce
+// FIRST: %[[W:.*]]:2 = fusion.group column_reduce
+// FIRST: fusion.group row_reduce ({{.*}}) -> tensor<8192xf32>
+// THREE-NEXT: fusion.neg
+// SECOND: fusion.group loop (%{{.*}} = %[[W]]#0
+// FIRST: fusion.group loop (%{{.*}} = %[[W]]#0
+// THREE-NEXT: fusion.tan
+// WRITES-PLAN-NOT: "writes"
+// WRITES-PLAN: "kind": "row_reduce"
+// WRITES-PLAN: "writes": ["neg#0:
+// WRITES-PLAN-NOT: "writes"
+// NOTHING: nothing.json:{{[0-9]+}}:{{[0-9]+}}: error: the group can't be had: tan#5 {{.*}} is to be written, and is no member
+
 // A cheap op on its own line serves those that don't repeat it. That the one
 // that does can't be had is no reason to drop its line.
 // RUN: fusion-opt %t/lone.mlir --fusion-fuse="emit-plan=%t/lone.written.json" -o /dev/null
@@ -94,6 +123,22 @@ func.func @main(%x: tensor<8192x8192xf32>, %y: tensor<8192x8192xf32>) -> (tensor
   %9 = fusion.reduce sum, %8 dims = [0] : tensor<8192x8192xf32>
   return %2, %5, %7, %9 : tensor<8192xf32>, tensor<8192xf32>, tensor<8192xf32>, tensor<8192xf32>
 }
+//--- three.mlir
+func.func @main(%x: tensor<8192x8192xf32>) -> (tensor<8192xf32>, tensor<8192xf32>, tensor<8192x8192xf32>) {
+  %0 = fusion.neg %x : tensor<8192x8192xf32>
+  %1 = fusion.exp %0 : tensor<8192x8192xf32>
+  %2 = fusion.reduce sum, %1 dims = [1] : tensor<8192x8192xf32>
+  %3 = fusion.tanh %0 : tensor<8192x8192xf32>
+  %4 = fusion.reduce sum, %3 dims = [0] : tensor<8192x8192xf32>
+  %5 = fusion.tan %0 : tensor<8192x8192xf32>
+  return %2, %4, %5 : tensor<8192xf32>, tensor<8192xf32>, tensor<8192x8192xf32>
+}
+//--- writes.json
+{"fusion-plan": 1, "functions": [
+  {"function": "main", "graph": "GRAPH", "groups": [
+    {"members": ["#0", "#3", "#4"]},
+    {"writes": ["#0"], "members": ["#0", "#1", "#2"]},
+    {"members": ["#5"]}]}]}
 //--- half.json
 {"fusion-plan": 1, "functions": [
   {"function": "main", "graph": "GRAPH", "groups": [
