@@ -60,6 +60,13 @@ static void endWithoutMemory(void *, const char *, bool) {
 static void reportFatal(void *, const char *reason, bool) {
   if (llvm::StringRef(reason).contains("pthread_create"))
     endWithoutMemory(nullptr, nullptr, false);
+  // A stream that ends with what it could not print, as behind --help.
+  llvm::StringRef lost(reason);
+  if (lost.consume_front("IO failure on output stream: ")) {
+    llvm::errs() << "error: cannot write to standard output: " << lost
+                 << ", free space or choose another place\n";
+    _exit(int(rt::Code::Resources));
+  }
   llvm::errs() << "error: internal error: " << reason << "\n";
 }
 

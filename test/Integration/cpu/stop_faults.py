@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Signals and closed streams: compile, import and run stop in order.
+"""Signals and closed streams: the tools stop in order.
 
 SIGINT, SIGTERM and SIGHUP at several moments: exit 128 + n within three seconds,
 `error: interrupted` on stderr, no half file, nothing in TMPDIR; the second signal
@@ -74,6 +74,27 @@ def compilerStops(checks, root):
     checks.check("compile: and the output is there", (stage.folder / "out.fsn").stat().st_size > 1000)
 
 
+def otherToolsStop(checks, root):
+    stage = Stage(checks, root, "tools")
+    (stage.folder / "long.mlir").write_text(longModel())
+    stage.remember()
+    for name, flags in (("fusion-opt", ["--fusion-pipeline", "-o", "-"]),
+                        ("fusion-interpret", ["--random-inputs=1", "--counts"])):
+        command = [str(BIN / name), "long.mlir", *flags]
+        start = time.monotonic()
+        done = stage.run(command)
+        whole = time.monotonic() - start
+        checks.check(f"{name}: the long model is taken", done.returncode == 0, done.stderr.decode()[:300])
+        stage.stopped = 0
+        for number in STOPS:
+            expectStop(stage, f"{name}, signal {int(number)}", stage.interrupt(command, number, 0.4 * whole), number)
+        checks.check(f"{name}: a signal stops it in order", stage.stopped > 0)
+        done = stage.interrupt(command, signal.SIGSEGV, 0.6 * whole)
+        early = done is None or (done.returncode == -signal.SIGSEGV and not done.stderr)  # as in expectStop
+        checks.check(f"{name}: a crash is an internal error", early or (done.returncode == 9 and b"error: " in done.stderr), str(done)[:300])
+        stage.expectUnchanged(f"{name}, a crash")
+
+
 def runnerStops(checks, root):
     stage = Stage(checks, root, "run")
     (stage.folder / "small.mlir").write_text(SMALL)
@@ -129,6 +150,9 @@ def closedStreams(checks, root):
     commands = {"--explain": compiler("small.mlir", "--explain", "-o", "out.fsn"),
                 "text": compiler("small.mlir", "--stop-after=fuse"),
                 "compiler's --help": compiler("--help"),
+                "fusion-opt": [str(BIN / "fusion-opt"), "small.mlir"],
+                "fusion-interpret": [str(BIN / "fusion-interpret"), "small.mlir", "--random-inputs=1", "--counts"],
+                "fusion-interpret's --help": [str(BIN / "fusion-interpret"), "--help"],
                 "--inspect": runner("out.fsn", "--inspect"), "runner's --help": runner("--help")}
     for name, command in commands.items():
         with open("/dev/full", "w") as full:
@@ -157,7 +181,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fusion-stop-") as scratch:
         root = Path(scratch)
         with ThreadPoolExecutor(2) as pool:
-            jobs = [pool.submit(job, checks, root) for job in (compilerStops, runnerStops, importerStops, closedStreams)]
+            jobs = [pool.submit(job, checks, root) for job in (compilerStops, otherToolsStop, runnerStops, importerStops, closedStreams)]
             for job in jobs:
                 job.result()
     return checks.finish()
