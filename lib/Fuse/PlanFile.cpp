@@ -112,6 +112,8 @@ static llvm::Error readGroup(const PlanValue &value, bool inLaunch,
   }
   if (const PlanValue *rule = value.find("rule"))
     group.rule = rule->text;
+  if (const PlanValue *reason = value.find("reason"))
+    group.reason = reason->text;
   if (const PlanValue *writes = value.find("writes")) {
     if (llvm::Error error = expectKind(*writes, Kind::Array, "writes"))
       return error;

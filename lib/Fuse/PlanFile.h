@@ -41,8 +41,8 @@ struct PlanLine {
   /// groups that don't; of others the first group does.
   std::vector<PlanMember> writes;
 
-  // Written for people; of these the rule of a group of one op is read, as the
-  // reason why it stays alone.
+  // Written for people; of these the rule of a group of one op is read, or that
+  // a reason is given without one, as the reason why it stays alone.
   std::string rule, reason;
   int64_t savedBytes = 0;
   std::optional<double> predictedUs, unfusedUs;

@@ -165,10 +165,13 @@ void VerticalRecorder::recordGroup(const PlannedGroup &planned,
     const PlanLine *line = replayed->lines[*planned.request];
     group.planLine = line->line;
     // Of several reasons why it stays alone, the one that the plan knew of.
-    if (group.members.size() == 1)
+    if (group.members.size() == 1) {
       if (const FusionRuleInfo *info = findFusionRule(line->rule);
           info && !info->accepts)
         group.rule = info->rule;
+      else if (line->rule.empty() && !line->reason.empty())
+        group.rule.reset();
+    }
     groupOfLine[line] = index;
   }
   decisions->bindGroup(formed.op, index);

@@ -56,6 +56,28 @@ private:
 
 } // namespace
 
+/// Parts and groups behind them may view one value alike: one view serves all.
+static void unifyViews(Value value, Block *block) {
+  SmallVector<ReshapeOp> views;
+  for (Operation *user : value.getUsers())
+    if (auto view = dyn_cast<ReshapeOp>(user);
+        view && view->getBlock() == block)
+      views.push_back(view);
+  if (views.size() < 2)
+    return;
+  llvm::sort(views, [](ReshapeOp a, ReshapeOp b) {
+    return a != b && a->isBeforeInBlock(b);
+  });
+  llvm::DenseMap<Type, ReshapeOp> firstOf;
+  for (ReshapeOp view : views) {
+    auto [it, isNew] = firstOf.try_emplace(view.getResult().getType(), view);
+    if (isNew)
+      continue;
+    view.getResult().replaceAllUsesWith(it->second.getResult());
+    view.erase();
+  }
+}
+
 GroupOp GroupSplitter::form(const SplitPart &part) {
   // A reshape of what is outside is a view there.
   llvm::SetVector<Operation *> body;
@@ -75,7 +97,16 @@ SmallVector<GroupOp> GroupSplitter::run(ArrayRef<SplitPart> parts) {
   for (auto [value, result] :
        llvm::zip(group.getYield().getValues(), group.getOutputs()))
     result.replaceAllUsesWith(getOutside(value, values, builder));
+  Block *block = group->getBlock();
+  SmallVector<Value> inputs(group.getInputs());
   group.erase();
+  // What is a view itself may go with that of another.
+  for (Value input : inputs)
+    if (!input.getDefiningOp<ReshapeOp>())
+      unifyViews(input, block);
+  for (GroupOp part : made)
+    for (Value output : part.getOutputs())
+      unifyViews(output, block);
   return made;
 }
 
