@@ -43,10 +43,14 @@ if(FUSION_BUILD_COMPILER)
     DESTINATION lib/python COMPONENT compiler PATTERN __pycache__ EXCLUDE)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ ${PROJECT_BINARY_DIR}/include/
     DESTINATION include COMPONENT compiler
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.inc")
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.inc"
+    PATTERN "CMakeFiles" EXCLUDE)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/devices/ DESTINATION share/fusion/devices
     COMPONENT compiler FILES_MATCHING PATTERN "*.json")
   install(FILES CHANGELOG.md DESTINATION share/doc/fusion COMPONENT compiler)
+  # The pages link the examples by their place beside docs/.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples
+    DESTINATION share/doc/fusion COMPONENT compiler PATTERN __pycache__ EXCLUDE)
 
   include(CMakePackageConfigHelpers)
   set(INCLUDE_DESTINATION include)
@@ -58,5 +62,6 @@ if(FUSION_BUILD_COMPILER)
     COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/package/FusionConfig.cmake
     ${CMAKE_BINARY_DIR}/package/FusionConfigVersion.cmake
+    cmake/FusionPlugin.cmake cmake/PluginStamp.cpp
     DESTINATION lib/cmake/fusion COMPONENT compiler)
 endif()

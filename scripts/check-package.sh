@@ -5,7 +5,8 @@
 # once in .cache), in a folder with a space in its name. There: every program and
 # library finds all of its libraries, every tool prints its help, and a module
 # compiled with the one archive runs with the other. Outside: the example plugin
-# is built against the archive and loaded. Needs root (or sudo) for the chroot.
+# is built against the archive and loaded, and the tutorial's links lead somewhere.
+# Needs root (or sudo) for the chroot.
 set -euo pipefail
 FUSION_ROOT=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 cd "$FUSION_ROOT"
@@ -96,12 +97,21 @@ pluginLoads() {
   cmake -S examples/plugin -B "$build" -G Ninja -DCMAKE_CXX_COMPILER=clang++-22 \
     -DCMAKE_C_COMPILER=clang-22 "-DFusion_DIR=$package/lib/cmake/fusion" &&
     cmake --build "$build" &&
-    "$package/bin/fusion-opt" "--load-pass-plugin=$build/ReplaceDivision.so" \
-      '--pass-pipeline=builtin.module(func.func(example-replace-division))' examples/plugin/model.mlir |
-    grep -q 'fusion.mul'
+    "$package/bin/fusion-opt" "--load-pass-plugin=$build/SelectFirst.so" \
+      '--pass-pipeline=builtin.module(func.func(example-select-first))' examples/plugin/model.mlir |
+    grep -c 'fusion.sqrt' | grep -qx 1
   local status=$?
   rm -rf "$build"
   return $status
+}
+
+# The pages, the examples that they link, and nothing of the build.
+hasDocuments() {
+  local package=$1 link
+  for link in $(sed -n 's/.*](\([^)#:]*\)[^)]*).*/\1/p' "$package/share/doc/fusion/docs/tutorial-first-pass.md"); do
+    [[ -e $package/share/doc/fusion/docs/$link ]] || { echo "no $link"; return 1; }
+  done
+  [[ -f $package/share/doc/fusion/docs/plans.md ]] && [[ -z $(find "$package" -name CMakeFiles) ]]
 }
 
 makeBase
@@ -133,5 +143,6 @@ for tool in "$ROOT$PLACE/fusion-$VERSION"-*/bin/*; do
 done
 check "compile with fusion, run with fusion-runtime" compilesAndRuns
 check "plugin built against fusion loads" pluginLoads "$(echo "$ROOT$PLACE/fusion-$VERSION"-*)"
+check "fusion has the documentation" hasDocuments "$(echo "$ROOT$PLACE/fusion-$VERSION"-*)"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

@@ -135,12 +135,14 @@ public:
           log.declare(remark.getRemarkName(), arg.val);
       return;
     }
-    if (remark.getCategoryName() != "fusion" ||
-        (type != "Passed" && type != "Missed" && type != "Failure"))
+    if (type != "Passed" && type != "Missed" && type != "Failure")
       return;
     StringRef producer, consumer;
     DecisionCount decision;
+    // A rule of a plugin goes by its category, so that it's never one of ours.
     decision.rule = remark.getRemarkName();
+    if (remark.getCategoryName() != "fusion")
+      decision.rule = (remark.getCategoryName() + ":" + decision.rule).str();
     decision.accepted = type == "Passed";
     decision.count = 1;
     for (const remark::detail::Remark::Arg &arg : remark.getArgs()) {
@@ -173,7 +175,7 @@ private:
 
 LogicalResult fusion::collectDecisions(MLIRContext &context, DecisionLog &log) {
   remark::RemarkCategories categories;
-  categories.passed = categories.missed = categories.failed = "fusion";
+  categories.passed = categories.missed = categories.failed = ".*";
   categories.analysis = kDeclared.str();
   return remark::enableOptimizationRemarks(
       context, std::make_unique<DecisionStreamer>(log),

@@ -176,7 +176,7 @@ static const OptionSpec kOptions[] = {
      false, SET(compile.emitPlan, value.str())},
     {"fusion-why", "@a,@b", "print why two ops are in one group, or not", false,
      SET(compile.why, value.str())},
-    {"verify-fusion", "", "evaluate every group before and after, and compare",
+    {"verify-fusion", "", "evaluate groups and passes of --run-before, and compare",
      false, SET(compile.verifyFusion, true)},
     {"explain", "", "print what was decided, and why", false,
      SET(explain, true)},

@@ -6,15 +6,20 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Compile.h"
 
+#include "PassCheck.h"
 #include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/ErrorKind.h"
+#include "fusion/Pipelines/PassWatch.h"
 #include "fusion/Pipelines/Passes.h"
+#include "fusion/Pipelines/Plugins.h"
 #include "fusion/Schedule/Passes.h"
 #include "fusion/Simplify/Passes.h"
 
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -192,72 +197,202 @@ static LogicalResult dump(ModuleOp module, StringRef directory, Phase phase) {
   return success();
 }
 
+/// The names in the text of a pipeline: passes, ops, options, values.
+static SmallVector<StringRef> getWords(StringRef pipeline) {
+  SmallVector<StringRef> words;
+  llvm::SplitString(pipeline, words, "(){},= \t\n");
+  return words;
+}
+
+/// The name on the command line of the pass class `name` that `pipeline` runs.
+static StringRef findPassOfClass(StringRef pipeline, StringRef name) {
+  for (StringRef word : getWords(pipeline)) {
+    const PassInfo *info = PassInfo::lookup(word);
+    OpPassManager manager; // on any op, so that the pass is not nested
+    auto ignore = [](const Twine &) { return failure(); };
+    if (info && succeeded(info->addToPipeline(manager, "", ignore)) &&
+        manager.size() == 1 && manager.begin()->getName() == name)
+      return word;
+  }
+  return pipeline;
+}
+
+/// What is wrong with a pipeline that doesn't parse, and what to do about it,
+/// from the parser's words.
+static std::string describePipelineError(StringRef message, StringRef pipeline,
+                                         Phase phase) {
+  // One line says what; the rest draws where.
+  StringRef what = message.split('\n').first;
+  if (size_t at = what.find("error: "); at != StringRef::npos)
+    what = what.substr(at + strlen("error: "));
+  // "Can't add pass 'X' restricted to 'func.func' on a PassManager intended to
+  // run on 'builtin.module', did you intend to nest?"
+  StringRef name = what.split("dd pass '").second.split('\'').first;
+  StringRef op = what.split("restricted to '").second.split('\'').first;
+  if (!name.empty() && !op.empty()) {
+    StringRef pass = findPassOfClass(pipeline, name);
+    return ("'" + pass + "' runs on a " + op + ", not on a module; write " +
+            stringifyPhase(phase) + ":" + op + "(" + pass + ")")
+        .str();
+  }
+  std::string plugins = describeLoadedPlugins();
+  return (what + "; see fusion-opt --help for names" +
+          (plugins.empty() ? ", load plugins with --plugin"
+                           : "; loaded with --plugin: " + plugins))
+      .str();
+}
+
 llvm::Error fusion::checkRunBefore(const CompileOptions &options) {
   for (const auto &[phase, pipeline] : options.runBefore) {
     std::string message;
     llvm::raw_string_ostream stream(message);
     OpPassManager manager(ModuleOp::getOperationName());
     if (failed(parsePassPipeline(pipeline, manager, stream))) {
-      // One line of the parser's report says what; the rest draws where.
-      StringRef what = StringRef(message).split('\n').first;
-      what = what.substr(what.find("error: ") + strlen("error: "));
       return llvm::createStringError(
-          "bad pipeline '" + pipeline + "', --run-before, " + what +
-          "; see fusion-opt --help for names, load plugins with --plugin");
+          "bad pipeline '" + pipeline + "', --run-before, " +
+          describePipelineError(message, pipeline, phase));
     }
   }
   return llvm::Error::success();
 }
 
-CompileStatus fusion::runPhases(ModuleOp module,
-                                const CompileOptions &options) {
+namespace {
+
+/// One run of the phases.
+class PhaseRunner {
+public:
+  PhaseRunner(ModuleOp module, const CompileOptions &options)
+      : module(module), options(options) {}
+
+  CompileStatus run();
+
+  /// The pass that ended an internal error, and how; empty if unknown.
+  std::string culprit;
+
+private:
+  LogicalResult listen(Diagnostic &diagnostic);
+  LogicalResult addUserPasses(PassManager &manager, Phase phase) const;
+  bool hasUserPasses(Phase phase) const {
+    return llvm::any_of(options.runBefore, [&](const auto &entry) {
+      return entry.first == phase;
+    });
+  }
+  /// The words of a phase's user passes.
+  llvm::StringSet<> getUserNames(Phase phase) const;
+  CompileStatus runManager(PassManager &manager);
+  CompileStatus runUserPasses(Phase phase);
+  CompileStatus runPhase(Phase phase);
+
+  ModuleOp module;
+  const CompileOptions &options;
+  PassWatch watch;
   bool internal = false, overLimit = false, reported = false, isWrong = false;
+};
+
+} // namespace
+
+LogicalResult PhaseRunner::listen(Diagnostic &diagnostic) {
+  if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+    return failure();
+  std::string text = diagnostic.str();
+  // The pass manager's own summary names no cause; the driver says where the
+  // reproducer is when there is one to keep.
+  if (StringRef(text).starts_with("Failures have been detected while "
+                                  "processing"))
+    return success();
+  reported = true;
+  // The pass manager's own words for a crash that it survived.
+  internal |= StringRef(text).starts_with("A signal was caught") ||
+              getErrorKind(diagnostic) == ErrorKind::Internal;
+  overLimit |= getErrorKind(diagnostic) == ErrorKind::Resources;
+  isWrong |= getErrorKind(diagnostic) == ErrorKind::Check;
+  return failure(); // let the tool's handler print it
+}
+
+LogicalResult PhaseRunner::addUserPasses(PassManager &manager,
+                                         Phase phase) const {
+  return success(llvm::all_of(options.runBefore, [&](const auto &entry) {
+    return entry.first != phase ||
+           succeeded(parsePassPipeline(entry.second, manager));
+  }));
+}
+
+llvm::StringSet<> PhaseRunner::getUserNames(Phase phase) const {
+  llvm::StringSet<> names;
+  for (const auto &[wanted, pipeline] : options.runBefore) {
+    if (wanted != phase)
+      continue;
+    SmallVector<StringRef> words = getWords(pipeline);
+    names.insert(words.begin(), words.end());
+  }
+  return names;
+}
+
+CompileStatus PhaseRunner::runManager(PassManager &manager) {
+  if (manager.size() == 0)
+    return CompileStatus::Ok;
+  if (!options.reproducer.empty())
+    manager.enableCrashReproducerGeneration(options.reproducer);
+  watch.watch(manager);
+  if (succeeded(manager.run(module)))
+    return isWrong ? CompileStatus::CheckFailed : CompileStatus::Ok;
+  // A pass that never ended was left by a crash that the manager survived.
+  if (!watch.getRunning().empty()) {
+    internal = true;
+    culprit = watch.getRunning() + " crashed";
+  } else if (!watch.getFailed().empty()) {
+    culprit = watch.getFailed() +
+              (reported ? " failed" : " failed without saying why");
+  }
+  // A pass that fails owes an error.
+  return internal || !reported ? CompileStatus::Internal
+         : isWrong             ? CompileStatus::CheckFailed
+         : overLimit           ? CompileStatus::NoResources
+                               : CompileStatus::BadProgram;
+}
+
+/// In a manager of their own, so that they can be checked, and a reproducer
+/// holds them alone.
+CompileStatus PhaseRunner::runUserPasses(Phase phase) {
+  PassManager manager(module.getContext());
+  if (failed(addUserPasses(manager, phase)))
+    return CompileStatus::Internal; // checkRunBefore was not asked
+  if (options.verifyFusion && phase <= Phase::Codegen)
+    manager.addInstrumentation(createPassCheck(options.parameterFolder));
+  return runManager(manager);
+}
+
+CompileStatus PhaseRunner::runPhase(Phase phase) {
+  PassManager manager(module.getContext());
+  buildPhase(manager, phase, options);
+  if (phase == Phase::Fuse && options.verifyFusion) {
+    // Passes on finished groups run here, as the record of what was fused lasts
+    // no longer.
+    if (failed(addUserPasses(manager, Phase::Codegen)))
+      return CompileStatus::Internal;
+    if (hasUserPasses(Phase::Codegen))
+      manager.addInstrumentation(createPassCheck(options.parameterFolder,
+                                                 getUserNames(Phase::Codegen)));
+    VerifyFusionOptions verify;
+    verify.parameterFolder = options.parameterFolder;
+    manager.addPass(createVerifyFusion(verify));
+  }
+  return runManager(manager);
+}
+
+CompileStatus PhaseRunner::run() {
   ScopedDiagnosticHandler handler(
-      module.getContext(), [&](Diagnostic &diagnostic) {
-        if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
-          // The pass manager's own summary names no cause; the driver says
-          // where the reproducer is when there is one to keep.
-          if (StringRef(diagnostic.str())
-                  .starts_with("Failures have been detected while processing"))
-            return success();
-          reported = true;
-          // The pass manager's own words for a crash that it survived.
-          internal |=
-              getErrorKind(diagnostic) == ErrorKind::Internal ||
-              StringRef(diagnostic.str()).starts_with("A signal was caught");
-          overLimit |= getErrorKind(diagnostic) == ErrorKind::Resources;
-          isWrong |= getErrorKind(diagnostic) == ErrorKind::Check;
-        }
-        return failure(); // let the tool's handler print it
-      });
+      module.getContext(),
+      [&](Diagnostic &diagnostic) { return listen(diagnostic); });
   for (Phase phase : kPhases) {
-    PassManager manager(module.getContext());
-    if (!options.reproducer.empty())
-      manager.enableCrashReproducerGeneration(options.reproducer);
-    auto addUserPasses = [&](Phase wanted) {
-      return llvm::all_of(options.runBefore, [&](const auto &entry) {
-        return entry.first != wanted ||
-               succeeded(parsePassPipeline(entry.second, manager));
-      });
-    };
-    // Passes on finished groups run with the fuse phase if those are checked.
-    bool areEarly = phase == Phase::Codegen && options.verifyFusion;
-    if (!areEarly && !addUserPasses(phase))
-      return CompileStatus::Internal; // checkRunBefore was not asked
-    buildPhase(manager, phase, options);
-    if (phase == Phase::Fuse && options.verifyFusion) {
-      if (!addUserPasses(Phase::Codegen))
-        return CompileStatus::Internal;
-      VerifyFusionOptions verify;
-      verify.parameterFolder = options.parameterFolder;
-      manager.addPass(createVerifyFusion(verify));
-    }
-    if (manager.size() != 0 && failed(manager.run(module)))
-      // A pass that fails owes an error.
-      return internal || !reported ? CompileStatus::Internal
-             : isWrong             ? CompileStatus::CheckFailed
-             : overLimit           ? CompileStatus::NoResources
-                                   : CompileStatus::BadProgram;
+    CompileStatus status = CompileStatus::Ok;
+    if (hasUserPasses(phase) &&
+        !(phase == Phase::Codegen && options.verifyFusion))
+      status = runUserPasses(phase);
+    if (status == CompileStatus::Ok)
+      status = runPhase(phase);
+    if (status != CompileStatus::Ok)
+      return status;
     if (options.afterPhase)
       options.afterPhase(phase, module);
     if (!options.dumpDirectory.empty() &&
@@ -267,4 +402,21 @@ CompileStatus fusion::runPhases(ModuleOp module,
       break;
   }
   return CompileStatus::Ok;
+}
+
+CompileStatus fusion::runPhases(ModuleOp module, const CompileOptions &options,
+                                std::string *culprit) {
+  MLIRContext *context = module.getContext();
+  // A check compares the whole module: nothing may change beside it.
+  bool threaded = context->isMultithreadingEnabled();
+  bool isChecked = options.verifyFusion && !options.runBefore.empty();
+  if (isChecked)
+    context->disableMultithreading();
+  PhaseRunner runner(module, options);
+  CompileStatus status = runner.run();
+  if (isChecked && threaded)
+    context->enableMultithreading();
+  if (culprit)
+    *culprit = std::move(runner.culprit);
+  return status;
 }

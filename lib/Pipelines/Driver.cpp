@@ -10,6 +10,7 @@
 #include "fusion/Codegen/NativeCode.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/Parameters.h"
+#include "fusion/Pipelines/Plugins.h"
 #include "fusion/Pipelines/Registration.h"
 #include "fusion/Program/ModuleBuilder.h"
 
@@ -18,7 +19,6 @@
 #include "Process.h"
 
 #include "mlir/Parser/Parser.h"
-#include "mlir/Tools/Plugins/PassPlugin.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
@@ -47,6 +47,8 @@ private:
   bool findTarget();
   bool checkWeights(ModuleOp module);
   bool lower(ModuleOp module);
+  /// `culprit` is that of runPhases.
+  void reportInternal(StringRef culprit);
   void emit(ModuleOp module);
 
   const CommandLine &line;
@@ -66,14 +68,10 @@ bool Driver::loadPlugins() {
   if (!options.runBefore.empty())
     std::call_once(registered, registerPasses);
   for (const std::string &path : line.plugins) {
-    llvm::Expected<PassPlugin> plugin = PassPlugin::load(getPluginPath(path));
-    if (!plugin) {
-      fail(rt::Code::Environment,
-           describePluginError(path, llvm::toString(plugin.takeError()),
-                               "--plugin"));
+    if (llvm::Error error = loadPassPlugin(path, "--plugin")) {
+      fail(rt::Code::Environment, llvm::toString(std::move(error)));
       return false;
     }
-    plugin->registerPassRegistryCallbacks();
   }
   if (llvm::Error error = checkRunBefore(options)) {
     fail(rt::Code::Usage, llvm::toString(std::move(error)));
@@ -142,6 +140,39 @@ bool Driver::checkWeights(ModuleOp module) {
   return true;
 }
 
+/// What a pass's description has if it is from a plugin (PassWatch.h).
+static constexpr llvm::StringLiteral kOfPlugin = " of the plugin '";
+
+/// Says at the top of the reproducer which plugins it needs.
+static void annotateReproducer(StringRef path, ArrayRef<std::string> plugins) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer || plugins.empty())
+    return;
+  std::string text = "// Needs plugins: fusion-opt";
+  for (const std::string &plugin : plugins)
+    text += " --load-pass-plugin='" + plugin + "'";
+  text += " --run-reproducer THIS-FILE\n";
+  text += (*buffer)->getBuffer();
+  (void)rt::writeFileAtomically(
+      path.str(), reinterpret_cast<const uint8_t *>(text.data()), text.size());
+}
+
+void Driver::reportInternal(StringRef culprit) {
+  bool hasReproducer = llvm::sys::fs::exists(options.reproducer);
+  if (hasReproducer)
+    annotateReproducer(options.reproducer, line.plugins);
+  std::string file = hasReproducer ? options.reproducer : "the model";
+  std::string plugins = describeLoadedPlugins();
+  if (culprit.contains(kOfPlugin))
+    return fail(rt::Code::Internal,
+                culprit + ", --run-before, debug it with " + file);
+  fail(rt::Code::Internal,
+       "the compiler broke an invariant of its own" +
+           (culprit.empty() ? "" : ": " + culprit) + ", see above" +
+           (plugins.empty() ? "" : ", with " + plugins + " loaded") +
+           ", report it with " + file);
+}
+
 /// Runs the phases, with the decisions logged if they are to be explained.
 bool Driver::lower(ModuleOp module) {
   // The answer to --fusion-why is what was asked for, not a message.
@@ -166,11 +197,10 @@ bool Driver::lower(ModuleOp module) {
         after = computeGraphStats(current);
     };
   }
-  switch (runPhases(module, options)) {
+  std::string culprit;
+  switch (runPhases(module, options, &culprit)) {
   case CompileStatus::Internal:
-    fail(rt::Code::Internal, "the compiler broke an invariant of its own, see "
-                             "above, report it with " +
-                                 options.reproducer);
+    reportInternal(culprit);
     return false;
   case CompileStatus::CheckFailed:
     if (!options.reproducer.empty())
@@ -181,6 +211,8 @@ bool Driver::lower(ModuleOp module) {
     if (!options.reproducer.empty())
       llvm::sys::fs::remove(options.reproducer);
     result.code = int(rt::Code::BadProgram);
+    if (StringRef(culprit).contains(kOfPlugin))
+      messages << "note: " << culprit << ", see above\n";
     return false;
   case CompileStatus::NoResources:
     if (!options.reproducer.empty())

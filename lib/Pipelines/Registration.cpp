@@ -24,7 +24,6 @@
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
 
@@ -33,34 +32,6 @@ void fusion::registerDialects(DialectRegistry &registry) {
                   cf::ControlFlowDialect, DLTIDialect, LLVM::LLVMDialect,
                   math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
                   ub::UBDialect, vector::VectorDialect>();
-}
-
-std::string fusion::getPluginPath(llvm::StringRef path) {
-  return (path.contains('/') || path.empty() ? "" : "./") + path.str();
-}
-
-std::string fusion::describePluginError(llvm::StringRef path,
-                                        llvm::StringRef error,
-                                        llvm::StringRef option) {
-  std::string name = path.str();
-  std::string where = ", " + option.str() + ", ";
-  if (!llvm::sys::fs::is_regular_file(path))
-    return "no file '" + name + "'" + where +
-           "give the path of a pass plugin, a shared library";
-  if (error.contains("entry point not found"))
-    return "'" + name + "' is no pass plugin: it has no function " +
-           "mlirGetPassPluginInfo" + where + "write one as in examples/plugin";
-  if (error.contains("API version"))
-    return "the plugin '" + name + "' was built for another version of MLIR" +
-           where + "build it against this compiler's headers";
-  // "Could not load library 'p': p: the loader's reason"
-  error = error.split('\n').first;
-  size_t at = error.rfind(path);
-  llvm::StringRef reason =
-      at == llvm::StringRef::npos ? error : error.substr(at + path.size());
-  return "cannot load the plugin '" + name +
-         "': " + reason.ltrim("': ").rtrim().str() + where +
-         "build it against this compiler's headers and libraries";
 }
 
 void fusion::registerPasses() {

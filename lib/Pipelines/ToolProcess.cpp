@@ -16,12 +16,27 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <csignal>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <system_error>
 #include <unistd.h>
 
 using namespace fusion;
+
+/// What the thread does, for a handler that a crash of it calls.
+static thread_local char activity[256];
+static thread_local void (*fatalErrorHook)(const char *) = nullptr;
+
+void fusion::setActivity(llvm::StringRef clause) {
+  clause = clause.take_front(sizeof(activity) - 1);
+  std::memcpy(activity, clause.data(), clause.size());
+  activity[clause.size()] = 0;
+}
+
+void fusion::setFatalErrorHook(void (*hook)(const char *reason)) {
+  fatalErrorHook = hook;
+}
 
 static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -67,6 +82,8 @@ static void reportFatal(void *, const char *reason, bool) {
                  << ", free space or choose another place\n";
     _exit(int(rt::Code::Resources));
   }
+  if (fatalErrorHook)
+    fatalErrorHook(reason);
   llvm::errs() << "error: internal error: " << reason << "\n";
 }
 
@@ -88,17 +105,26 @@ static bool isAddressSpaceFull() {
   return pages * rlim_t(sysconf(_SC_PAGESIZE)) + kMargin > limit.rlim_cur;
 }
 
+/// For a handler of signals.
+static void print(const char *text) {
+  ssize_t written = write(2, text, strlen(text));
+  (void)written;
+}
+
 /// Runs before LLVM prints its stack dump.
 static void announceCrash(void *) {
   killChildren();
   if (isAddressSpaceFull())
     endWithoutMemory(nullptr, nullptr, false);
   rt::removeTemporaryFile();
-  static const char message[] =
-      "error: internal error: the compiler crashed, in the place below, report "
-      "it with the model\n";
-  ssize_t written = write(2, message, sizeof(message) - 1);
-  (void)written;
+  print("error: internal error: the compiler crashed");
+  if (activity[0] != 0) {
+    print(" while ");
+    print(activity);
+  }
+  print(strstr(activity, "plugin")
+            ? ", in the place below, see the plugin's code\n"
+            : ", in the place below, report it with the model\n");
 }
 
 static void endCrashed(void *) { _exit(int(rt::Code::Internal)); }

@@ -1,9 +1,9 @@
 //===- Explain.h - What the compiler decided, for people --------*- C++ -*-===//
 //
-// Collects the remarks of category "fusion" while passes run, and builds from
-// them and from the graph before and behind fusion what `--explain` prints: the
-// groups, launches and bytes saved, and each refusal with its reason. The texts
-// of the rules are in FusionRules.h.
+// Collects the remarks of passes while they run, those of plugins too, and
+// builds from them and from the graph before and behind fusion what `--explain`
+// prints: the groups, launches and bytes saved, and each refusal with its
+// reason. The texts of the rules are in FusionRules.h.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_ANALYSIS_EXPLAIN_H
@@ -86,9 +86,10 @@ private:
 void declareRewrite(mlir::Operation *op, llvm::StringRef rule,
                     llvm::StringRef text);
 
-/// Makes the remarks of category "fusion" of all passes that run in `context`
-/// from now on go to `log`, which must outlive the passes. Replaces the
-/// context's remark engine.
+/// Makes the remarks of all passes that run in `context` from now on go to
+/// `log`, which must outlive the passes; those of another category than
+/// "fusion" as rules named "category:name". Replaces the context's remark
+/// engine.
 llvm::LogicalResult collectDecisions(mlir::MLIRContext &context,
                                      DecisionLog &log);
 

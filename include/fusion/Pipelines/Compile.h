@@ -77,8 +77,10 @@ enum class CompileStatus { Ok, CheckFailed, BadProgram, NoResources, Internal };
 
 /// Runs the phases up to `stopAfter` in place. Errors go to the context's
 /// diagnostics; their kinds (ErrorKind.h) decide. `NoResources` too if the IR
-/// cannot be dumped.
-CompileStatus runPhases(mlir::ModuleOp module, const CompileOptions &options);
+/// cannot be dumped. `culprit`, if given, is the pass that failed and how, as
+/// in "the pass 'x' of the plugin 'a.so' failed without saying why", or empty.
+CompileStatus runPhases(mlir::ModuleOp module, const CompileOptions &options,
+                        std::string *culprit = nullptr);
 
 } // namespace fusion
 

@@ -2,6 +2,7 @@
 #ifndef FUSION_PIPELINES_TOOLPROCESS_H
 #define FUSION_PIPELINES_TOOLPROCESS_H
 
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/InitLLVM.h"
 
 namespace fusion {
@@ -32,6 +33,14 @@ private:
   Ignored ignored;
   llvm::InitLLVM init;
 };
+
+/// Says what the calling thread does from now on, as a clause ("the pass 'x'
+/// ran"), for the message of a crash; nothing if empty. Long texts are cut.
+void setActivity(llvm::StringRef clause);
+
+/// Has `hook` called with the reason before a fatal error of LLVM on this
+/// thread ends the process; it need not return. Null takes it away.
+void setFatalErrorHook(void (*hook)(const char *reason));
 
 } // namespace fusion
 

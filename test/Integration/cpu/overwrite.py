@@ -43,24 +43,6 @@ def checkRefused(checks, folder, name, path, *words):
     checks.check(f"{name}: the file is as it was", (folder / path).read_bytes() == before)
 
 
-def checkPlugins(checks, folder):
-    (folder / "text.so").write_text("no library\n")
-    source = folder / "empty.cpp"
-    for name, text in (("empty", "int nothing;"), ("lost", "int missing(); int there() { return missing(); }")):
-        source.write_text(text)
-        subprocess.run(["clang++-22", "-shared", "-fPIC", "-Wl,-z,now", source, "-o", folder / (name + ".so")], check=True)
-    said = {"gone.so": "no file 'gone.so'", "text.so": "cannot load the plugin 'text.so': ",
-            "empty.so": "'empty.so' is no pass plugin: it has no function mlirGetPassPluginInfo",
-            "lost.so": "cannot load the plugin 'lost.so': undefined symbol: _Z7missingv"}
-    for plugin, what in said.items():
-        for tool, option in (("fusion-compile", "--plugin"), ("fusion-opt", "--load-pass-plugin")):
-            output = ["-o", "new.fsn"] if tool == "fusion-compile" else []
-            done = answer(folder, tool, "m.mlir", f"{option}={plugin}", *output)
-            lines = done.stderr.strip().splitlines()
-            checks.check(f"{tool}, {plugin}: what, where, what to do", done.returncode == 5 and len(lines) == 1 and
-                         lines[0].startswith("error: " + what) and f", {option}, " in lines[0], f"{done.returncode} {done.stderr[:300]}")
-
-
 def main():
     checks = Checks()
     with tempfile.TemporaryDirectory() as scratch:
@@ -111,7 +93,6 @@ def main():
         (folder / "m.safetensors").symlink_to("m.onnx")
         checkRefused(checks, folder, "fusion-import over the model", "m.onnx", "fusion-import", "m.onnx", "-o", "m.onnx")
         checkRefused(checks, folder, "fusion-import, weights over the model", "m.onnx", "fusion-import", "m.onnx", "-o", "m.mlir")
-        checkPlugins(checks, folder)
     return checks.finish()
 
 

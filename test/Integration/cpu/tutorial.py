@@ -28,7 +28,7 @@ def blocks(text, language):
 def files(text):
     """The files that the page tells to write."""
     return {"model.mlir": blocks(text, "mlir")[0], "CMakeLists.txt": blocks(text, "cmake")[0],
-            "ReplaceDivision.cpp": "\n".join(blocks(text, "cpp"))}
+            "SelectFirst.cpp": "\n".join(blocks(text, "cpp"))}
 
 
 def commands(block):
@@ -46,6 +46,10 @@ def main():
         for component in ("runtime", "compiler"):
             subprocess.run(["cmake", "--install", BIN.parent, "--prefix", package, "--component", component],
                            check=True, stdout=subprocess.DEVNULL)
+        documents = package / "share/doc/fusion"
+        for name in ("docs/tutorial-first-pass.md", "docs/plans.md", "examples/plugin/SelectFirst.cpp"):
+            checks.check(f"the package has {name}", (documents / name).read_bytes() == (ROOT / name).read_bytes())
+        checks.check("its headers come without folders of the build", not list((package / "include").rglob("CMakeFiles")))
         work.mkdir()
         for name, content in files(text).items():
             (work / name).write_text(content)
