@@ -1,5 +1,5 @@
-// Two choices: between two roots, of which one is enough, and between a root and
-// its operand, where there is nothing to share.
+// Two choices: between two roots, of which one is enough, and between that and an
+// exponential, where there is nothing to share.
 func.func @main(%c: tensor<2x4xi1> {fusion.name = "c"},
                 %x: tensor<2x4xf32> {fusion.name = "x"},
                 %y: tensor<2x4xf32> {fusion.name = "y"})

@@ -277,7 +277,7 @@ private:
       return entry.first == phase;
     });
   }
-  /// The words of a phase's user passes.
+  /// The names of a phase's user passes.
   llvm::StringSet<> getUserNames(Phase phase) const;
   CompileStatus runManager(PassManager &manager);
   CompileStatus runUserPasses(Phase phase);
@@ -322,7 +322,13 @@ llvm::StringSet<> PhaseRunner::getUserNames(Phase phase) const {
   for (const auto &[wanted, pipeline] : options.runBefore) {
     if (wanted != phase)
       continue;
-    SmallVector<StringRef> words = getWords(pipeline);
+    // As it is printed, the pipelines in it that have a name are spelt out.
+    OpPassManager manager(ModuleOp::getOperationName());
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    if (succeeded(parsePassPipeline(pipeline, manager)))
+      manager.printAsTextualPipeline(stream);
+    SmallVector<StringRef> words = getWords(text);
     names.insert(words.begin(), words.end());
   }
   return names;

@@ -218,8 +218,10 @@ load(StringRef path, StringRef entry, uint32_t version,
 static Error finish(const std::optional<PluginFault> &fault, StringRef path,
                     StringRef option) {
   setActivity("");
-  if (!fault)
+  if (!fault) {
+    setCrashNote("with " + describeLoadedPlugins() + " loaded");
     return Error::success();
+  }
   return createStringError("cannot load the plugin '" + path + "': " +
                            fault->why + ", " + option + ", " + fault->advice);
 }

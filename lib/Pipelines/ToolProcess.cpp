@@ -1,7 +1,7 @@
 //===- ToolProcess.cpp - How a tool's process ends ------------------------===//
 //
 // See ToolProcess.h. LLVM installs handlers of its own for these signals, which
-// know neither our exit codes nor nohup; ours replace them.
+// know neither our exit codes nor nohup nor threads; ours replace them.
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/ToolProcess.h"
@@ -15,24 +15,31 @@
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <system_error>
 #include <unistd.h>
 
 using namespace fusion;
 
-/// What the thread does, for a handler that a crash of it calls.
+/// What the thread does, and what belongs to any crash; for signal handlers.
 static thread_local char activity[256];
+static char crashNote[512];
 static thread_local void (*fatalErrorHook)(const char *) = nullptr;
 
-void fusion::setActivity(llvm::StringRef clause) {
-  clause = clause.take_front(sizeof(activity) - 1);
-  std::memcpy(activity, clause.data(), clause.size());
-  activity[clause.size()] = 0;
+template <size_t N> static void copyText(llvm::StringRef from, char (&to)[N]) {
+  from = from.take_front(N - 1);
+  std::memcpy(to, from.data(), from.size());
+  to[from.size()] = 0;
 }
+
+void fusion::setActivity(llvm::StringRef clause) { copyText(clause, activity); }
+
+void fusion::setCrashNote(llvm::StringRef note) { copyText(note, crashNote); }
 
 void fusion::setFatalErrorHook(void (*hook)(const char *reason)) {
   fatalErrorHook = hook;
@@ -122,12 +129,38 @@ static void announceCrash(void *) {
     print(" while ");
     print(activity);
   }
+  if (crashNote[0] != 0) {
+    print(", ");
+    print(crashNote);
+  }
   print(strstr(activity, "plugin")
             ? ", in the place below, see the plugin's code\n"
             : ", in the place below, report it with the model\n");
 }
 
 static void endCrashed(void *) { _exit(int(rt::Code::Internal)); }
+
+static constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS,  SIGILL, SIGFPE,
+                                        SIGABRT, SIGTRAP, SIGSYS};
+
+/// LLVM's own handler takes itself away first, so that a second thread, which
+/// often crashes in the same way, would end the process by its signal.
+static void crash(int) {
+  static std::atomic<pthread_t> first{};
+  pthread_t none{}, self = pthread_self();
+  if (!first.compare_exchange_strong(none, self)) {
+    if (none == self)
+      endCrashed(nullptr); // in the middle of the report
+    while (true)
+      pause();
+  }
+  // The report needs memory; a thread that crashed in malloc keeps its lock.
+  std::signal(SIGALRM, [](int) { endCrashed(nullptr); });
+  alarm(20);
+  llvm::sys::RunInterruptHandlers(); // removes files that LLVM was writing
+  llvm::sys::RunSignalHandlers();
+  endCrashed(nullptr);
+}
 
 ToolProcess::Ignored::Ignored() {
   rt::openStandardDescriptors();
@@ -142,6 +175,13 @@ ToolProcess::Ignored::Ignored() {
 ToolProcess::ToolProcess(int &argc, char **&argv)
     : init(argc, argv, /*InstallPipeSignalExitHandler=*/false) {
   llvm::sys::AddSignalHandler(endCrashed, nullptr);
+  for (int signal : kCrashSignals) {
+    struct sigaction action = {};
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_NODEFER | SA_ONSTACK;
+    action.sa_handler = crash;
+    sigaction(signal, &action, nullptr);
+  }
   llvm::install_fatal_error_handler(reportFatal);
   llvm::install_bad_alloc_error_handler(endWithoutMemory);
   // A full disk or a size limit is an error to report, not a signal to die by.

@@ -38,6 +38,10 @@ private:
 /// ran"), for the message of a crash; nothing if empty. Long texts are cut.
 void setActivity(llvm::StringRef clause);
 
+/// What else the message of any crash of this process says, as in "with 'a.so'
+/// loaded"; nothing if empty. Long texts are cut.
+void setCrashNote(llvm::StringRef note);
+
 /// Has `hook` called with the reason before a fatal error of LLVM on this
 /// thread ends the process; it need not return. Null takes it away.
 void setFatalErrorHook(void (*hook)(const char *reason));

@@ -128,7 +128,20 @@ def main():
         done = tool("fusion-compile", "-o", "m.fsn", bad, "--run-before=fuse:test-fail-loudly")
         checks.check("a failure with a reason", done.returncode == 3 and "not to my taste" in done.stderr and "note: the pass 'test-fail-loudly' of the plugin" in done.stderr and not reproducer.exists(), done.stderr[:300])
 
-        # Passes that change values: -x / y is negative for one sign, so that relu and abs differ.
+        # Threads of MLIR's pool that crash, several at once.
+        (folder / "many.mlir").write_text("".join(MODEL.replace("@main", f"@f{i}") for i in range(64)))
+        done = subprocess.run([BIN / "fusion-opt", "many.mlir", f"--load-pass-plugin={PLUGINS}/BadPasses.so",
+                               "--pass-pipeline=builtin.module(func.func(test-crash))"], cwd=folder, capture_output=True, text=True, timeout=120)
+        checks.check("a crash in a thread", done.returncode == 9 and "crashed while the pass 'test-crash' of the plugin" in done.stderr and
+                     f"with '{PLUGINS}/BadPasses.so' loaded" in done.stderr, done.stderr[:300])
+
+        # Two kernels of a millisecond, or one.
+        done = tool("fusion-compile", "-o", "m.fsn", bad, "--cost-model=test-constant", "--explain")
+        checks.check("a cost model of a plugin", done.returncode == 0 and "2000.0 apart, 1000.0 fused" in " ".join(done.stdout.split()), done.stdout[:1200] + done.stderr[:300])
+        done = tool("fusion-compile", "-o", "m.fsn", "--cost-model=test-constant")
+        checks.check("without the plugin there is none", done.returncode == 2 and "unknown cost model 'test-constant'" in done.stderr, done.stderr[:300])
+
+        # Passes that change values: relu and abs differ on the negative elements of x / y.
         wrong = f"--plugin={PLUGINS}/BreakGroup.so"
         for phase, parent in (("simplify", "func.func"), ("fuse", "func.func"), ("codegen", "fusion.group")):
             before = f"--run-before={phase}:func.func(test-break-group{{from=fusion.relu parent={parent} to=fusion.abs}})"

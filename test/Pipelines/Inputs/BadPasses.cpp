@@ -4,6 +4,8 @@
 // of the dialect.
 //
 //===----------------------------------------------------------------------===//
+#include "fusion/Analysis/CostModel.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
@@ -61,12 +63,23 @@ struct Approximate : PassWrapper<Approximate, OperationPass<func::FuncOp>> {
     });
   }
 };
+
+/// Each kernel takes a millisecond.
+struct Constant : fusion::CostModel {
+  using CostModel::CostModel;
+  double getMicroseconds(const fusion::KernelWork &) const override {
+    return 1000;
+  }
+};
 } // namespace
 
 extern "C" LLVM_ATTRIBUTE_WEAK
     __attribute__((visibility("default"))) PassPluginLibraryInfo
     mlirGetPassPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "BadPasses", LLVM_VERSION_STRING, [] {
+            fusion::registerCostModel("test-constant", [](auto device) {
+              return std::make_unique<Constant>(std::move(device));
+            });
             PassRegistration<FailSilently>();
             PassRegistration<FailLoudly>();
             PassRegistration<Crash>();
