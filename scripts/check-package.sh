@@ -108,7 +108,7 @@ pluginLoads() {
 # The pages, the examples that they link, and nothing of the build.
 hasDocuments() {
   local package=$1 link
-  for link in $(sed -n 's/.*](\([^)#:]*\)[^)]*).*/\1/p' "$package/share/doc/fusion/docs/tutorial-first-pass.md"); do
+  for link in $(sed -n 's/.*](\([A-Za-z0-9_./-]*\)\(#[a-z-]*\)*).*/\1/p' "$package/share/doc/fusion/docs/tutorial-first-pass.md"); do
     [[ -e $package/share/doc/fusion/docs/$link ]] || { echo "no $link"; return 1; }
   done
   [[ -f $package/share/doc/fusion/docs/plans.md ]] && [[ -z $(find "$package" -name CMakeFiles) ]]
