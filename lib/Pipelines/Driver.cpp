@@ -65,7 +65,8 @@ private:
 bool Driver::loadPlugins() {
   // The table of passes is the process's; compilations may run side by side.
   static std::once_flag registered;
-  if (!options.runBefore.empty())
+  // Ours come first: who takes one of their names is told.
+  if (!options.runBefore.empty() || !line.plugins.empty())
     std::call_once(registered, registerPasses);
   for (const std::string &path : line.plugins) {
     if (llvm::Error error = loadPassPlugin(path, "--plugin")) {

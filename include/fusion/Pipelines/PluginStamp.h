@@ -10,8 +10,8 @@
 #include "fusion/Pipelines/PluginAbi.inc"
 #include "llvm/Config/llvm-config.h"
 
-/// "Fusion 0.1.0 (headers 0123456789ab, LLVM 22.1.8)"; all must agree but LLVM's
-/// last number, as its patch releases keep their interface.
+/// "Fusion 0.1.0 (headers 0123456789ab, LLVM 22.1.8)"; all must agree but
+/// LLVM's last number, as its patch releases keep their interface.
 #define FUSION_PLUGIN_STAMP                                                    \
   "Fusion " FUSION_PLUGIN_ABI ", LLVM " LLVM_VERSION_STRING ")"
 
