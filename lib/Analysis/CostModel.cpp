@@ -31,6 +31,8 @@ double KernelWork::getFlops() const {
 KernelWork &KernelWork::operator+=(const KernelWork &other) {
   memoryBytes += other.memoryBytes;
   cachedBytes += other.cachedBytes;
+  rereadBytes += other.rereadBytes;
+  spilledBytes += other.spilledBytes;
   for (auto [mine, theirs] : llvm::zip_equal(flops, other.flops))
     mine += theirs;
   blocks += other.blocks;
@@ -38,22 +40,48 @@ KernelWork &KernelWork::operator+=(const KernelWork &other) {
 }
 
 void KernelWork::print(llvm::raw_ostream &os) const {
-  os << llvm::format("%.0f bytes of memory, %.0f of cache, %.0f flops, "
-                     "%.0f blocks\n",
-                     memoryBytes, cachedBytes, getFlops(), blocks);
+  os << llvm::format("%.0f bytes of memory, %.0f of cache, %.0f read again, "
+                     "%.0f spilled, %.0f flops, %.0f blocks\n",
+                     memoryBytes, cachedBytes, rereadBytes, spilledBytes,
+                     getFlops(), blocks);
 }
 
 double
 CostModel::getConcurrentMicroseconds(llvm::ArrayRef<KernelWork> works) const {
-  if (works.empty())
-    return 0;
-  KernelWork together = works.front();
-  double longest = getMicroseconds(works.front());
-  for (const KernelWork &work : works.drop_front()) {
-    together += work;
-    longest = std::max(longest, getMicroseconds(work));
+  size_t streams = getDevice().streams;
+  double sum = 0;
+  if (works.size() < 2 || streams < 2) {
+    for (const KernelWork &work : works)
+      sum += getMicroseconds(work);
+    return sum;
   }
-  return std::max(longest, getMicroseconds(together));
+  for (; !works.empty();
+       works = works.drop_front(std::min(streams, works.size()))) {
+    KernelWork together;
+    double longest = 0;
+    for (const KernelWork &work : works.take_front(streams)) {
+      together += work;
+      longest = std::max(longest, getMicroseconds(work));
+    }
+    sum += std::max(longest, getMicroseconds(together));
+  }
+  return sum + getDevice().launchGapUs;
+}
+
+LaunchAlternatives fusion::compareLaunches(const CostModel &model,
+                                           llvm::ArrayRef<KernelWork> apart,
+                                           llvm::ArrayRef<KernelWork> fused) {
+  LaunchAlternatives answer;
+  for (const KernelWork &work : fused)
+    answer.fusedUs += model.getMicroseconds(work);
+  for (const KernelWork &work : apart)
+    answer.serialUs += model.getMicroseconds(work);
+  answer.streamsUs = model.getConcurrentMicroseconds(apart);
+  if (answer.serialUs < answer.fusedUs)
+    answer.choice = LaunchChoice::Serial;
+  if (answer.streamsUs < std::min(answer.serialUs, answer.fusedUs))
+    answer.choice = LaunchChoice::Streams;
+  return answer;
 }
 
 //===----------------------------------------------------------------------===//
@@ -130,11 +158,14 @@ public:
     double ofBandwidth = std::min(1.0, blocks / device.saturatingUnits);
     double memory = work.memoryBytes / device.memoryBandwidth +
                     work.cachedBytes / device.cacheBandwidth;
+    double again = work.rereadBytes / device.cacheBandwidth +
+                   work.spilledBytes / device.memoryBandwidth;
     double arithmetic = 0;
     for (auto [amount, rate] : llvm::zip_equal(work.flops, device.flops))
       arithmetic += amount / rate;
     return device.launchGapUs +
-           1e6 * std::max(memory / ofBandwidth, arithmetic / ofUnits);
+           1e6 * (std::max(memory / ofBandwidth, arithmetic / ofUnits) +
+                  again / ofBandwidth);
   }
 };
 

@@ -62,6 +62,7 @@ static constexpr IntegerKey kIntegers[] = {
     {"shared_bytes_per_block", &DeviceModel::sharedBytesPerBlock, 0},
     {"parameter_bytes", &DeviceModel::parameterBytes, 1},
     {"cache_bytes", &DeviceModel::cacheBytes, 0},
+    {"streams", &DeviceModel::streams, 1},
     {"memory_bytes", &DeviceModel::memoryBytes, 1},
 };
 

@@ -12,8 +12,9 @@
 using namespace mlir;
 using namespace fusion;
 
-/// Elements of the output of a contraction that one block computes.
-static constexpr double kTileElements = 128 * 128;
+/// Rows, and elements, of the output of a contraction that one block computes.
+static constexpr double kTileRows = 128;
+static constexpr double kTileElements = kTileRows * kTileRows;
 
 /// A value produced by an earlier kernel is still in the cache if this many of
 /// its size would fit: what ran in between has brought in more.
@@ -90,6 +91,55 @@ getBytesRead(const MemberSet &members, const FusionLegality &legality) {
   return bytes;
 }
 
+void fusion::addRereads(KernelWork &work, double weightBytes, double rows,
+                        double products, const DeviceModel &device) {
+  double again = std::max(std::ceil(rows / kTileRows) - 1, 0.0);
+  if (weightBytes > device.cacheBytes)
+    work.spilledBytes += again * products * weightBytes;
+  else if (weightBytes > device.sharedBytesPerUnit)
+    work.rereadBytes += again * products * weightBytes;
+}
+
+void fusion::addSpills(KernelWork &work, double waitingBytes,
+                       const DeviceModel &device) {
+  work.spilledBytes += 2 * std::max(0.0, waitingBytes - device.cacheBytes);
+}
+
+static bool staysInCache(double bytes, const DeviceModel &device) {
+  return bytes * kCacheShare <= device.cacheBytes;
+}
+
+KernelWork fusion::computeCopyWork(double bytes, double elements,
+                                   const DeviceModel &device) {
+  KernelWork work;
+  (staysInCache(bytes, device) ? work.cachedBytes : work.memoryBytes) += bytes;
+  work.memoryBytes += bytes;
+  work.blocks = std::ceil(elements / device.blockElements);
+  return work;
+}
+
+/// What the matmul or convolution `op` reads again of its weights.
+static void addProductRereads(KernelWork &work, Operation *op,
+                              const FusionLegality &legality,
+                              const DeviceModel &device) {
+  Value weights = op->getOperand(1);
+  double columns = 1, products = 1;
+  if (auto matmul = dyn_cast<MatmulOp>(op)) {
+    ArrayRef<int64_t> shape = matmul.getRhs().getType().getShape();
+    columns = shape[shape.size() - (matmul.getTransposeRhs() ? 2 : 1)];
+    for (int64_t size : shape.drop_back(2))
+      products *= ShapedType::isDynamic(size) ? 1 : size;
+  } else if (auto conv = dyn_cast<ConvOp>(op)) {
+    columns = conv.getWeights().getType().getDimSize(0);
+  } else {
+    return;
+  }
+  double outputs = legality.getNumElements(op->getResult(0));
+  if (columns > 0 && products > 0)
+    addRereads(work, legality.getByteSize(weights) / products,
+               outputs / columns / products, products, device);
+}
+
 KernelWork fusion::computeKernelWork(
     ArrayRef<Operation *> ops, llvm::function_ref<bool(Operation *)> escapes,
     const FusionLegality &legality, const DeviceModel &device) {
@@ -106,9 +156,8 @@ KernelWork fusion::computeKernelWork(
     }
   for (auto [value, bytes] : getBytesRead(members, legality)) {
     Operation *producer = value.getDefiningOp();
-    bool isCached =
-        producer && getOpFamily(producer) != OpFamily::Source &&
-        legality.getByteSize(value) <= device.cacheBytes / kCacheShare;
+    bool isCached = producer && getOpFamily(producer) != OpFamily::Source &&
+                    staysInCache(legality.getByteSize(value), device);
     (isCached ? work.cachedBytes : work.memoryBytes) += bytes;
   }
   // Elements that are computed, where some are computed more than once.
@@ -122,6 +171,8 @@ KernelWork fusion::computeKernelWork(
   double elements = 0;
   for (auto [i, op] : llvm::enumerate(members.ops)) {
     bool isContraction = getOpFamily(op) == OpFamily::Contraction;
+    if (isContraction)
+      addProductRereads(work, op, legality, device);
     double factor = 1;
     for (Value value : op->getOperands().take_front())
       factor = getBatchFactor(value, legality);

@@ -14,6 +14,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/Debug.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
 
@@ -27,19 +28,31 @@ namespace fusion {
 using namespace mlir;
 using namespace fusion;
 
+/// Adds the microseconds of the three ways.
+template <typename Remark>
+static void addTimes(Remark &remark, const LaunchAlternatives &times) {
+  for (auto [name, us] : {std::pair("us_fused", times.fusedUs),
+                          std::pair("us_serial", times.serialUs),
+                          std::pair("us_streams", times.streamsUs)})
+    remark << remark::metric(name, llvm::formatv("{0:f2}", us).str());
+}
+
 static void emitLaunch(const HorizontalGraph &graph,
                        const PlannedLaunch &launch) {
   GroupOp group = graph[launch.members.front()].group;
   const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseHorizontal);
-  remark::passed(group.getLoc(),
-                 remark::RemarkOpts::name(info.id).category("fusion"))
-      << remark::reason("{0}", info.text)
-      << remark::metric("ops", describeBody(group))
-      << remark::metric("kind", stringifyGroupKind(group.getKind()))
-      << remark::metric("members", launch.members.size())
-      << remark::metric("saved_ns", static_cast<int64_t>(
-                                        std::llround(1000 * launch.savedUs)))
-      << remark::metric("extra_bytes", launch.extraBytes);
+  auto remark = remark::passed(
+      group.getLoc(), remark::RemarkOpts::name(info.id).category("fusion"));
+  remark << remark::reason("{0}", info.text)
+         << remark::metric("ops", describeBody(group))
+         << remark::metric("kind", stringifyGroupKind(group.getKind()))
+         << remark::metric("members", launch.members.size())
+         << remark::metric("saved_ns", static_cast<int64_t>(std::llround(
+                                           1000 * launch.getSavedUs())))
+         << remark::metric("extra_bytes", launch.extraBytes);
+  // A launch that a plan file asked for was not compared with others.
+  if (launch.times.serialUs > 0)
+    addTimes(remark, launch.times);
 }
 
 static void emitRefusal(const HorizontalGraph &graph,
@@ -57,6 +70,8 @@ static void emitRefusal(const HorizontalGraph &graph,
   if (refusal.limit)
     remark << remark::metric("value", refusal.value)
            << remark::metric("limit", refusal.limit);
+  if (refusal.times)
+    addTimes(remark, *refusal.times);
 }
 
 static void emitDecisions(const HorizontalGraph &graph,
@@ -81,7 +96,7 @@ struct FuseHorizontal
       return failure();
     const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseHorizontal);
     declareRewrite(function, info.id, info.text);
-    HorizontalGraph graph(block, *legality);
+    HorizontalGraph graph(block, *legality, model->getDevice());
     HorizontalRecorder recorder(findDecisions(), graph);
     // Once: what was decided before, here or by hand, stays.
     for (GroupOp group : block.getOps<GroupOp>())
@@ -94,8 +109,7 @@ struct FuseHorizontal
                             maxExtraBytes, memoryLimit};
     recorder.readPlan(&getContext(), limits);
     HorizontalPlan plan =
-        planHorizontal(graph, limits, HorizontalDevice(model->getDevice()),
-                       recorder.getRequest());
+        planHorizontal(graph, limits, *model, recorder.getRequest());
     LLVM_DEBUG(plan.print(llvm::dbgs(), graph));
     if (!plan.isAcyclic) {
       emitError(function, ErrorKind::Internal)

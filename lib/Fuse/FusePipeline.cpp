@@ -35,6 +35,8 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   if (!llvm::is_contained(options.noFuse, "projections")) {
     MergeProjectionsOptions projections;
     projections.parameterFolder = options.parameterFolder;
+    projections.device = options.device;
+    projections.costModel = options.costModel;
     checks.addBefore(manager);
     manager.addPass(createMergeProjections(projections));
     checks.addAfter(manager);

@@ -104,36 +104,6 @@ unsigned KeyTable::find(GroupOp group, bool types) {
 // Nodes
 //===----------------------------------------------------------------------===//
 
-/// Flops of one op at the largest batch.
-static double getFlops(Operation &op, const FusionLegality &legality) {
-  if (isa<YieldOp, ConstantOp, ReshapeOp>(op) || op.getNumResults() == 0)
-    return 0;
-  auto count = [&](Value value) {
-    return static_cast<double>(legality.getNumElements(value));
-  };
-  double elements = count(op.getResult(0));
-  if (auto elementwise = dyn_cast<ElementwiseOpInterface>(op))
-    return elements * elementwise.getFlopsPerElement();
-  if (auto matmul = dyn_cast<MatmulOp>(op)) {
-    int64_t rank = matmul.getLhs().getType().getRank();
-    int64_t dim = matmul.getTransposeLhs() ? rank - 2 : rank - 1;
-    return 2 * elements *
-           std::max<int64_t>(matmul.getLhs().getType().getDimSize(dim), 1);
-  }
-  // The static part of a convolution, the batch's share after it.
-  if (auto fusable = dyn_cast<FusableOpInterface>(op)) {
-    double atOne = 1;
-    for (int64_t size :
-         cast<RankedTensorType>(op.getResult(0).getType()).getShape())
-      if (!ShapedType::isDynamic(size))
-        atOne *= size;
-    return fusable.getFlops() * (atOne > 0 ? elements / atOne : 0);
-  }
-  for (Value operand : op.getOperands())
-    elements = std::max(elements, count(operand));
-  return elements;
-}
-
 /// The values that an op reads, those of its regions included.
 static llvm::SetVector<Value> getReadValues(Operation *op) {
   llvm::SetVector<Value> read(op->operand_begin(), op->operand_end());
@@ -161,7 +131,8 @@ static double getNearBytes(GroupOp group, const FusionLegality &legality) {
   return hasTail && bytes > kWholeBytes ? bytes : 0;
 }
 
-void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality) {
+void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality,
+                              const DeviceModel &device) {
   unsigned id = nodes.size();
   HorizontalNode &node = nodes.emplace_back();
   node.op = &op;
@@ -197,10 +168,7 @@ void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality) {
     return;
   node.group = group;
   node.numOperands = op.getNumOperands() + op.getNumResults();
-  for (ValueRange list :
-       {ValueRange(op.getOperands()), ValueRange(op.getResults())})
-    for (Value value : list)
-      node.bytes += legality.getByteSize(value);
+  node.work = computeKernelWork(group, legality, device);
   node.nearBytes = getNearBytes(group, legality);
   for (Value input : group.getInputs())
     node.reads.push_back(lookThroughViews(input));
@@ -209,7 +177,6 @@ void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality) {
       node.alone = FusionRule::HorizontalRandom;
     else if (isa<KernelCallOp>(inner))
       node.alone = FusionRule::NoEmitter;
-    node.flops += getFlops(inner, legality);
     if (isa<ScatterOp, UpdateSliceOp>(inner))
       if (auto argument = dyn_cast<BlockArgument>(inner.getOperand(0)))
         node.updates.push_back(node.reads[argument.getArgNumber()]);
@@ -236,7 +203,8 @@ void HorizontalGraph::findCommunication() {
                 isBarrier(consumer) ? consumer + 1 : nodes[consumer].feeds);
 }
 
-HorizontalGraph::HorizontalGraph(Block &block, const FusionLegality &legality) {
+HorizontalGraph::HorizontalGraph(Block &block, const FusionLegality &legality,
+                                 const DeviceModel &device) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>()) {
       for (Value value : op.getOperands())
@@ -248,7 +216,7 @@ HorizontalGraph::HorizontalGraph(Block &block, const FusionLegality &legality) {
     if (family == OpFamily::Source)
       continue;
     if (family != OpFamily::View) {
-      addNode(op, legality);
+      addNode(op, legality, device);
       continue;
     }
     auto it = valueOf.find(op.getOperand(0));

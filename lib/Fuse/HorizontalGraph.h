@@ -8,6 +8,7 @@
 #ifndef FUSION_LIB_FUSE_HORIZONTALGRAPH_H
 #define FUSION_LIB_FUSE_HORIZONTALGRAPH_H
 
+#include "fusion/Analysis/CostModel.h"
 #include "fusion/Analysis/FusionLegality.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -47,16 +48,18 @@ struct HorizontalNode {
   llvm::SmallVector<mlir::Value, 2> reads, updates;
   /// Tensors that a launch of the group reads and writes.
   int64_t numOperands = 0;
-  /// Bytes read and written, and flops: all at the largest batch.
-  double bytes = 0, flops = 0;
-  /// Bytes that a library call leaves in the cache for its tail.
+  /// What the group does in a launch of its own.
+  KernelWork work;
+  /// Bytes that a library call alone leaves in the unit's own cache for its
+  /// tail; many members together do not.
   double nearBytes = 0;
 };
 
 /// The nodes of a function in program order.
 class HorizontalGraph {
 public:
-  HorizontalGraph(mlir::Block &block, const FusionLegality &legality);
+  HorizontalGraph(mlir::Block &block, const FusionLegality &legality,
+                  const DeviceModel &device);
 
   llvm::ArrayRef<HorizontalNode> getNodes() const { return nodes; }
   const HorizontalNode &operator[](unsigned node) const { return nodes[node]; }
@@ -67,7 +70,8 @@ public:
   unsigned getNumValues() const { return values.size(); }
 
 private:
-  void addNode(mlir::Operation &op, const FusionLegality &legality);
+  void addNode(mlir::Operation &op, const FusionLegality &legality,
+               const DeviceModel &device);
   void findCommunication();
 
   llvm::SmallVector<HorizontalNode, 0> nodes;

@@ -14,6 +14,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cmath>
 #include <map>
 #include <queue>
 
@@ -29,6 +30,13 @@ static constexpr unsigned kMaxReaders = 16;
 /// Launches of one key that a later one is offered to.
 static constexpr unsigned kMaxOpenLaunches = 4;
 
+/// Launch gaps that a member must take to fill the device alone.
+static constexpr double kFullGaps = 16;
+
+/// A member that fills the device does at most this times the work of all the
+/// others.
+static constexpr double kMaxDwarf = 8;
+
 //===----------------------------------------------------------------------===//
 // Planning
 //===----------------------------------------------------------------------===//
@@ -38,15 +46,14 @@ namespace {
 class HorizontalPlanner {
 public:
   HorizontalPlanner(const HorizontalGraph &graph,
-                    const HorizontalLimits &limits,
-                    const HorizontalDevice &device,
+                    const HorizontalLimits &limits, const CostModel &model,
                     const RequestedLaunches *requested)
-      : graph(graph), limits(limits), device(device), requested(requested),
+      : graph(graph), limits(limits), model(model), requested(requested),
         refusalOf(graph.size()), stamp(graph.getNumValues(), ~0u) {
     if (limits.memoryLimit > 0)
       extraBudget = std::max<int64_t>(0, limits.memoryLimit - computePeak());
     for (unsigned node = 0; node < graph.size(); ++node) {
-      clusters.push_back({{node}});
+      clusters.emplace_back().members = {node};
       clusterOf.push_back(node);
     }
     if (!requested)
@@ -67,6 +74,7 @@ private:
     unsigned partner = 0;
     FusionRule rule = FusionRule::FuseHorizontal;
     int64_t value = 0, limit = 0;
+    std::optional<LaunchAlternatives> times;
     explicit operator bool() const {
       return rule != FusionRule::FuseHorizontal;
     }
@@ -86,8 +94,10 @@ private:
     totalExtra += launch.extraBytes - clusters[cluster].extraBytes;
     clusters[cluster] = std::move(launch);
   }
-  HorizontalWork getWork(unsigned node) const {
-    return {graph[node].bytes, graph[node].flops, graph[node].nearBytes};
+  /// Microseconds that the node takes, its launch aside.
+  double getExecutionUs(unsigned node) const {
+    return std::max(0.0, model.getMicroseconds(graph[node].work) -
+                             model.getDevice().launchGapUs);
   }
   bool isCandidate(unsigned node) const {
     return graph[node].group && !graph[node].alone &&
@@ -99,7 +109,7 @@ private:
 
   const HorizontalGraph &graph;
   const HorizontalLimits &limits;
-  const HorizontalDevice &device;
+  const CostModel &model;
   const RequestedLaunches *requested;
   /// Empty ones were merged into others.
   SmallVector<PlannedLaunch, 0> clusters;
@@ -126,11 +136,15 @@ struct HorizontalPlanner::Chunk {
   PlannedLaunch launch;
 
 private:
-  void add(unsigned node, int64_t extra, double moved, double saved);
+  void add(unsigned node, int64_t extra, double waiting,
+           const LaunchAlternatives &times);
 
-  SmallVector<HorizontalWork> works;
+  /// Of each member, and of all in one launch if nothing waits for it.
+  SmallVector<KernelWork> works;
+  KernelWork together;
   int64_t numOperands = 0;
-  double moved = 0;
+  /// Bytes of values that wait in the cache for the launch.
+  double waiting = 0;
   llvm::DenseSet<Value> read, updated;
   /// Values whose last reader comes later than the last member so far, by that
   /// reader: they don't live longer yet.
@@ -144,13 +158,13 @@ HorizontalPlanner::Refusal HorizontalPlanner::Chunk::tryAdd(unsigned id) {
   const HorizontalNode &node = planner.graph[id];
   const HorizontalLimits &limits = planner.limits;
   if (launch.members.empty()) {
-    add(id, 0, 0, 0);
+    add(id, 0, 0, {});
     return {};
   }
   unsigned partner = launch.members.back();
   auto refuse = [&](FusionRule rule, double value, double limit) {
     return Refusal{partner, rule, static_cast<int64_t>(value),
-                   static_cast<int64_t>(limit)};
+                   static_cast<int64_t>(limit), std::nullopt};
   };
   int64_t count = launch.members.size() + 1;
   if (count > limits.maxMembers)
@@ -167,40 +181,51 @@ HorizontalPlanner::Refusal HorizontalPlanner::Chunk::tryAdd(unsigned id) {
   // All members run where the last one stands: values that died before live
   // until there. A refused node ends the chunk, so nothing is put back.
   int64_t extra = launch.extraBytes;
-  double newMoved = moved;
+  double newWaiting = waiting;
+  const DeviceModel &device = planner.model.getDevice();
   for (; !pending.empty() && pending.top().first < id; pending.pop()) {
     int64_t bytes = pending.top().second;
     if (llvm::AddOverflow(extra, bytes, extra))
       extra = std::numeric_limits<int64_t>::max();
-    if (bytes <= planner.device.cacheBytes)
-      newMoved += bytes;
+    if (bytes <= device.cacheBytes)
+      newWaiting += bytes;
   }
   if (extra > limits.maxExtraBytes)
     return refuse(FusionRule::HorizontalMemory, extra, limits.maxExtraBytes);
   if (extra > planner.extraBudget - planner.totalExtra)
     return refuse(FusionRule::HorizontalMemory, planner.totalExtra + extra,
                   planner.extraBudget);
-  works.push_back(planner.getWork(id));
-  HorizontalAnswer answer = decideHorizontal(works, newMoved, planner.device);
-  if (answer.choice == HorizontalChoice::Streams)
-    return refuse(FusionRule::HorizontalStreams, 1000 * answer.streamsUs,
-                  1000 * answer.fusedUs);
-  if (answer.choice == HorizontalChoice::Serial)
-    return refuse(FusionRule::HorizontalProfit, 1000 * answer.fusedUs,
-                  1000 * answer.serialUs);
+  works.push_back(node.work);
+  KernelWork fused = together;
+  fused += node.work;
+  fused.rereadBytes += node.nearBytes;
+  addSpills(fused, newWaiting, device);
+  LaunchAlternatives times = compareLaunches(planner.model, works, fused);
   works.pop_back();
-  add(id, extra, newMoved, answer.serialUs - answer.fusedUs);
-  return {};
+  if (times.choice == LaunchChoice::Fused) {
+    add(id, extra, newWaiting, times);
+    return {};
+  }
+  Refusal refusal = times.choice == LaunchChoice::Streams
+                        ? refuse(FusionRule::HorizontalStreams,
+                                 1000 * times.streamsUs, 1000 * times.fusedUs)
+                        : refuse(FusionRule::HorizontalProfit,
+                                 1000 * times.fusedUs, 1000 * times.serialUs);
+  refusal.times = times;
+  return refusal;
 }
 
-void HorizontalPlanner::Chunk::add(unsigned node, int64_t extra, double bytes,
-                                   double saved) {
+void HorizontalPlanner::Chunk::add(unsigned node, int64_t extra,
+                                   double newWaiting,
+                                   const LaunchAlternatives &times) {
   const HorizontalNode &added = planner.graph[node];
   launch.members.push_back(node);
   launch.extraBytes = extra;
-  launch.savedUs = saved;
-  moved = bytes;
-  works.push_back(planner.getWork(node));
+  launch.times = times;
+  waiting = newWaiting;
+  works.push_back(added.work);
+  together += added.work;
+  together.rereadBytes += added.nearBytes;
   numOperands += added.numOperands;
   read.insert(added.reads.begin(), added.reads.end());
   updated.insert(added.updates.begin(), added.updates.end());
@@ -295,9 +320,10 @@ SmallVector<unsigned> HorizontalPlanner::getOrder() const {
 /// of it.
 void HorizontalPlanner::dropDwarfs(SmallVectorImpl<unsigned> &pool) {
   SmallVector<unsigned> bySize(pool.begin(), pool.end());
-  auto timeOf = [&](unsigned node) {
-    return predictMember(getWork(node), device);
-  };
+  llvm::DenseMap<unsigned, double> times;
+  for (unsigned node : pool)
+    times[node] = getExecutionUs(node);
+  auto timeOf = [&](unsigned node) { return times.lookup(node); };
   llvm::sort(bySize, [&](unsigned a, unsigned b) {
     return std::pair(timeOf(b), a) < std::pair(timeOf(a), b);
   });
@@ -308,14 +334,15 @@ void HorizontalPlanner::dropDwarfs(SmallVectorImpl<unsigned> &pool) {
   for (size_t i = 0; i + 1 < bySize.size(); ++i) {
     double time = timeOf(bySize[i]);
     rest -= time;
-    if (time <= device.fullGaps * device.launchGapUs ||
-        time <= device.maxDwarf * rest)
+    if (time <= kFullGaps * model.getDevice().launchGapUs ||
+        time <= kMaxDwarf * rest)
       break;
     dropped.insert(bySize[i]);
     double percent = 100 * time / std::max(rest, 1e-3);
-    refusalOf[bySize[i]] = {bySize[i + 1], FusionRule::HorizontalBalance,
-                            static_cast<int64_t>(std::min(percent, 1e15)),
-                            static_cast<int64_t>(100 * device.maxDwarf)};
+    refusalOf[bySize[i]] = {
+        bySize[i + 1], FusionRule::HorizontalBalance,
+        static_cast<int64_t>(std::min(std::round(percent), 1e15)),
+        static_cast<int64_t>(100 * kMaxDwarf), std::nullopt};
   }
   llvm::erase_if(pool, [&](unsigned node) { return dropped.contains(node); });
 }
@@ -404,7 +431,8 @@ bool HorizontalPlanner::tryJoin(unsigned first, unsigned second,
   Refusal &refusal = refusalOf[second];
   if (count > limits.maxMembers) {
     if (!refusal)
-      refusal = {first, FusionRule::MaxMembers, count, limits.maxMembers};
+      refusal = {first, FusionRule::MaxMembers, count, limits.maxMembers,
+                 std::nullopt};
     return false;
   }
   SmallVector<unsigned> all;
@@ -413,7 +441,7 @@ bool HorizontalPlanner::tryJoin(unsigned first, unsigned second,
   for (unsigned node : all)
     if (Refusal why = chunk.tryAdd(node)) {
       if (!refusal)
-        refusal = {first, why.rule, why.value, why.limit};
+        refusal = {first, why.rule, why.value, why.limit, why.times};
       return false;
     }
   if (!launches.tryMergeIndependent(first, second))
@@ -508,18 +536,18 @@ void HorizontalPlanner::collectRefusals(HorizontalPlan &plan) {
     if (!isAlone) {
       auto [it, isNew] = lastOfKey.try_emplace(info.key, node);
       if (!isNew && !refusal)
-        refusal = {it->second, classify(it->second, node), 0, 0};
+        refusal = {it->second, classify(it->second, node), 0, 0, std::nullopt};
       it->second = node;
     }
     if (refusal)
-      plan.refusals.push_back(
-          {refusal.partner, node, refusal.rule, refusal.value, refusal.limit});
+      plan.refusals.push_back({refusal.partner, node, refusal.rule,
+                               refusal.value, refusal.limit, refusal.times});
     if (!seenKeys.insert(info.key).second)
       continue;
     auto [loose, first] = lastOfLooseKey.try_emplace(info.looseKey, node);
     if (!first)
-      plan.refusals.push_back(
-          {loose->second, node, FusionRule::HorizontalDtype, 0, 0});
+      plan.refusals.push_back({loose->second, node, FusionRule::HorizontalDtype,
+                               0, 0, std::nullopt});
     loose->second = node;
   }
 }
@@ -541,9 +569,9 @@ HorizontalPlan HorizontalPlanner::run() {
 
 HorizontalPlan fusion::planHorizontal(const HorizontalGraph &graph,
                                       const HorizontalLimits &limits,
-                                      const HorizontalDevice &device,
+                                      const CostModel &model,
                                       const RequestedLaunches *requested) {
-  return HorizontalPlanner(graph, limits, device, requested).run();
+  return HorizontalPlanner(graph, limits, model, requested).run();
 }
 
 bool fusion::isAcyclic(const HorizontalGraph &graph,
@@ -589,7 +617,7 @@ void HorizontalPlan::print(llvm::raw_ostream &os,
        << ':';
     for (unsigned member : launch.members)
       os << " #" << member;
-    os << " saves " << launch.savedUs << " us\n";
+    os << " saves " << launch.getSavedUs() << " us\n";
   }
   for (const HorizontalRefusal &refusal : refusals)
     os << '#' << refusal.first << " | #" << refusal.second << ": "

@@ -15,8 +15,6 @@ class raw_ostream;
 
 namespace fusion {
 
-struct DeviceModel;
-
 struct HorizontalLimits {
   int64_t maxMembers = 64;          ///< groups of one launch
   int64_t maxOperands = 512;        ///< tensors of one launch
@@ -25,57 +23,14 @@ struct HorizontalLimits {
   int64_t memoryLimit = 0;
 };
 
-/// What the decision knows of a device.
-struct HorizontalDevice {
-  HorizontalDevice() = default;
-  explicit HorizontalDevice(const DeviceModel &model);
-
-  double launchGapUs = 2;        ///< between two launches
-  double bytesPerUs = 10e3;      ///< from memory
-  double cacheBytesPerUs = 20e3; ///< from the far cache
-  double flopsPerUs = 20e3;
-  double cacheBytes = 8 << 20; ///< values that fit stay for their reader
-  unsigned streams = 1;        ///< that run side by side
-  /// Launch gaps that a member must take to fill the device alone.
-  double fullGaps = 16;
-  /// A member that fills the device does at most this times the work of all
-  /// the others.
-  double maxDwarf = 8;
-};
-
-/// What the decision knows of one member.
-struct HorizontalWork {
-  double bytes = 0; ///< read and written
-  double flops = 0;
-  /// What the member alone keeps in the near cache between its two halves (a
-  /// library call and its tail), and many members together do not.
-  double nearBytes = 0;
-};
-
-/// Members as one launch, one after the other, or side by side.
-enum class HorizontalChoice { Fused, Serial, Streams };
-
-struct HorizontalAnswer {
-  HorizontalChoice choice;
-  /// Microseconds of all launches that way.
-  double fusedUs, serialUs, streamsUs;
-};
-
-/// Microseconds that one member takes, its launch aside.
-double predictMember(const HorizontalWork &work,
-                     const HorizontalDevice &device);
-
-/// Decides from plain numbers. `movedBytes` are those of values, each small
-/// enough for the cache, that would have to wait for their readers.
-HorizontalAnswer decideHorizontal(llvm::ArrayRef<HorizontalWork> members,
-                                  double movedBytes,
-                                  const HorizontalDevice &device);
-
 /// Members of one launch, ascending.
 struct PlannedLaunch {
   llvm::SmallVector<unsigned> members;
-  double savedUs = 0;
+  /// Predicted, for a launch of more than one.
+  LaunchAlternatives times;
   int64_t extraBytes = 0; ///< that live longer, roughly
+
+  double getSavedUs() const { return times.serialUs - times.fusedUs; }
 };
 
 /// Two groups that stay apart.
@@ -83,6 +38,8 @@ struct HorizontalRefusal {
   unsigned first, second;
   FusionRule rule;
   int64_t value = 0, limit = 0;
+  /// Where cost decided.
+  std::optional<LaunchAlternatives> times;
 };
 
 /// What a plan file asks for.
@@ -110,7 +67,7 @@ struct HorizontalPlan {
 /// open.
 HorizontalPlan planHorizontal(const HorizontalGraph &graph,
                               const HorizontalLimits &limits,
-                              const HorizontalDevice &device,
+                              const CostModel &model,
                               const RequestedLaunches *requested = nullptr);
 
 /// Whether launches of `requested` and all other nodes can be ordered.

@@ -91,10 +91,24 @@ static Value buildMerged(OpBuilder &builder, Location loc,
   return merged;
 }
 
+/// Adds the microseconds of the three ways.
+template <typename Remark>
+static void addTimes(Remark &remark, const MergeCost &cost) {
+  for (auto [name, us] : {std::pair("us_copies", cost.copyUs),
+                          std::pair("us_fused", cost.times.fusedUs),
+                          std::pair("us_rereads", cost.rereadUs),
+                          std::pair("us_serial", cost.times.serialUs),
+                          std::pair("us_streams", cost.times.streamsUs)})
+    remark << remark::metric(name, llvm::formatv("{0:f2}", us).str());
+}
+
 static void reportSet(const ProjectionSet &set) {
   Location loc = set.members.front().op->getLoc();
   if (!set.refusal.empty()) {
-    remark::missed(loc, getOptions()) << remark::reason("{0}", set.refusal);
+    auto remark = remark::missed(loc, getOptions());
+    remark << remark::reason("{0}", set.refusal);
+    if (set.cost.times.serialUs > 0)
+      addTimes(remark, set.cost);
     return;
   }
   SmallVector<std::string> widths;
@@ -102,23 +116,31 @@ static void reportSet(const ProjectionSet &set) {
     widths.push_back(std::to_string(member.width));
   int64_t biases = llvm::count_if(
       set.members, [](const Projection &member) { return member.bias; });
-  remark::passed(loc, getOptions())
-      << remark::add("{0} products of one value became one", set.members.size())
-      << remark::metric("Widths", llvm::join(widths, " "))
-      << remark::metric("Biases", biases)
-      << remark::metric("Copies", set.cost.copies)
-      << remark::metric("CopyBytes", set.cost.copyBytes)
-      << remark::metric("WeightBytesAdded", set.cost.growthBytes)
-      << remark::metric("saved_us",
-                        llvm::formatv("{0:f2}", set.cost.savedUs).str())
-      << remark::metric("lost_us",
-                        llvm::formatv("{0:f2}", set.cost.lostUs).str());
+  auto remark = remark::passed(loc, getOptions());
+  remark << remark::add("{0} products of one value became one",
+                        set.members.size())
+         << remark::metric("Widths", llvm::join(widths, " "))
+         << remark::metric("Biases", biases)
+         << remark::metric("Copies", set.cost.copies)
+         << remark::metric("CopyBytes", set.cost.copyBytes)
+         << remark::metric("WeightBytes", set.cost.weightBytes)
+         << remark::metric("WeightBytesAdded", set.cost.growthBytes);
+  addTimes(remark, set.cost);
 }
 
 namespace {
 struct MergeProjections final
     : fusion::impl::MergeProjectionsBase<MergeProjections> {
   using Base::Base;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    FailureOr<std::unique_ptr<CostModel>> loaded =
+        loadCostModel(context, device, costModel);
+    if (failed(loaded))
+      return failure();
+    model = std::move(*loaded);
+    return success();
+  }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -138,7 +160,7 @@ struct MergeProjections final
         return signalPassFailure();
       ProjectionPlan plan =
           planProjections(function.getFunctionBody().front(), reader, *legality,
-                          MergeLimits{growth, distance});
+                          *model, MergeLimits{growth, distance});
       for (const ProjectionRefusal &refusal : plan.refusals)
         remark::missed(refusal.op->getLoc(), getOptions())
             << remark::reason("{0}", refusal.reason);
@@ -208,5 +230,8 @@ struct MergeProjections final
     }
     return true;
   }
+
+private:
+  std::shared_ptr<CostModel> model;
 };
 } // namespace

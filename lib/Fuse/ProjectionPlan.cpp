@@ -2,8 +2,8 @@
 //
 // Products are collected by the value on their left side, views aside; those
 // whose weights are known and whose shapes agree are a set. A set is merged if
-// what that saves (calls, passes over the left side) is predicted to be more
-// than what it costs (results that must be copied out of the merged one).
+// the cost model finds one product, with the copies of results that are read
+// whole, no slower than the members one after the other, or side by side.
 //
 //===----------------------------------------------------------------------===//
 #include "Projections.h"
@@ -44,7 +44,9 @@ void ProjectionSet::print(raw_ostream &os) const {
   os << members.size() << " projections:";
   for (const Projection &member : members)
     os << ' ' << member.width;
-  os << ", saves " << cost.savedUs << " us, costs " << cost.lostUs << " us";
+  os << ", one product " << cost.times.fusedUs << " us, apart "
+     << cost.times.serialUs << " us, on streams " << cost.times.streamsUs
+     << " us";
   if (!refusal.empty())
     os << ", not merged: " << refusal;
   os << '\n';
@@ -281,20 +283,6 @@ static void findCommonTail(ProjectionSet &set) {
 // Cost
 //===----------------------------------------------------------------------===//
 
-/// The figures of the decision, on one core of a server of 2023 (Sapphire
-/// Rapids, oneDNN 2.6.3; docs/performance.md); only their order of magnitude
-/// counts.
-static constexpr double kCallUs = 4.0;   ///< entering the library
-static constexpr double kLaunchUs = 1.5; ///< entering a kernel
-/// Bytes a microsecond: to copy (read and write), and to read from a cache.
-static constexpr double kCopyBytesPerUs = 8000.0, kCacheBytesPerUs = 30000.0;
-static constexpr double kFlopsPerUs = 1.0e5;
-/// Many rows read the weights again and again: from this number of rows on,
-/// weights that no longer fit the core's own cache slow the product by this
-/// share of its time.
-static constexpr int64_t kManyRows = 128, kCacheBytes = int64_t(2) << 20;
-static constexpr double kUncachedShare = 0.08;
-
 /// Adds the values that must be written densely where the merged result is read
 /// in slices, although nothing had to be copied before: the result itself where
 /// something reads it whole, or the last of the elementwise ops that ran on it
@@ -356,62 +344,112 @@ static int64_t getGrowth(const ProjectionSet &set, const ConstantReader &reader,
   return growth;
 }
 
-/// Microseconds that the merged product loses because its weights, unlike those
-/// of each member, leave the cache.
-static double getUncachedUs(const ProjectionSet &set, int64_t weightBytes,
-                            const FusionLegality &legality) {
+/// The ops that a member's product is, with its bias and what follows it.
+static void appendOps(const Projection &member,
+                      SmallVectorImpl<Operation *> &ops) {
+  ops.push_back(member.op);
+  if (member.biasAdd)
+    ops.push_back(member.biasAdd);
+  llvm::append_range(ops, member.tail);
+}
+
+/// Predicts the members one by one and the kernels of a merge.
+static void predict(ProjectionSet &set, const llvm::SetVector<Value> &copies,
+                    const FusionLegality &legality, const CostModel &model) {
+  const DeviceModel &device = model.getDevice();
+  SmallVector<KernelWork> apart;
+  SmallVector<Operation *> all;
+  double blocks = 0;
+  llvm::SmallPtrSet<Operation *, 8> ends;
+  auto escapes = [&](Operation *op) { return ends.contains(op); };
+  for (const Projection &member : set.members) {
+    SmallVector<Operation *> ops;
+    appendOps(member, ops);
+    ends.insert(ops.back());
+    apart.push_back(computeKernelWork(ops, escapes, legality, device));
+    blocks += apart.back().blocks;
+    llvm::append_range(all, ops);
+  }
+  // All at once reads the left side once, and its weights are one operand.
+  KernelWork merged = computeKernelWork(all, escapes, legality, device);
+  merged.blocks = blocks;
+  merged.rereadBytes = merged.spilledBytes = 0;
   const Projection &first = set.members.front();
-  int64_t rows = legality.getNumElements(first.op->getResult(0)) /
-                 std::max<int64_t>(first.width, 1);
-  if (rows < kManyRows || weightBytes <= kCacheBytes)
-    return 0.0;
-  double depth = typeOf(first.lhs).getShape().back();
-  return 2.0 * depth * rows * set.getWidth() / kFlopsPerUs * kUncachedShare;
+  RankedTensorType weights = typeOf(first.weights);
+  double products = 1;
+  if (isa<MatmulOp>(first.op))
+    for (int64_t size : weights.getShape().drop_back(2))
+      products *= size;
+  double rows = double(legality.getNumElements(first.op->getResult(0))) /
+                std::max<int64_t>(first.width, 1);
+  double withoutRereads = model.getMicroseconds(merged);
+  if (products > 0)
+    addRereads(merged, set.cost.weightBytes / products, rows / products,
+               products, device);
+  SmallVector<KernelWork> fused{merged};
+  for (Value copy : copies)
+    fused.push_back(computeCopyWork(legality.getByteSize(copy),
+                                    legality.getNumElements(copy), device));
+  MergeCost &cost = set.cost;
+  cost.times = compareLaunches(model, apart, fused);
+  cost.rereadUs = model.getMicroseconds(merged) - withoutRereads;
+  for (const KernelWork &copy : ArrayRef(fused).drop_front())
+    cost.copyUs += model.getMicroseconds(copy);
 }
 
 /// The one place that says whether a merge pays.
 static void decide(ProjectionSet &set, const FusionLegality &legality,
-                   const MergeLimits &limits) {
+                   const CostModel &model, const MergeLimits &limits) {
   MergeCost &cost = set.cost;
   llvm::SetVector<Value> copies;
-  int64_t weightBytes = 0;
   for (const Projection &member : set.members) {
     collectCopies(member.getResult(), copies);
-    weightBytes += legality.getByteSize(member.weights);
+    cost.weightBytes += legality.getByteSize(member.weights);
   }
   cost.copies = copies.size();
   for (Value copy : copies)
     cost.copyBytes += legality.getByteSize(copy);
-  double calls = set.members.size() - 1;
-  double lhsBytes = legality.getByteSize(set.members.front().lhs);
-  cost.savedUs = calls * (kCallUs + lhsBytes / kCacheBytesPerUs);
-  double copyUs =
-      cost.copies * kLaunchUs + 2.0 * cost.copyBytes / kCopyBytesPerUs;
-  double uncachedUs = getUncachedUs(set, weightBytes, legality);
-  cost.lostUs = copyUs + uncachedUs;
   bool needsBroadcast =
       llvm::any_of(set.members, [](const Projection &m) { return m.biasAdd; });
-  if (needsBroadcast && !set.batchScale)
+  if (needsBroadcast && !set.batchScale) {
     set.refusal = "the batch extent of the result is no multiple of the batch";
-  else if (cost.growthBytes > limits.growth)
+    return;
+  }
+  if (cost.growthBytes > limits.growth) {
     set.refusal = llvm::formatv("the weights are read elsewhere too: packing "
                                 "adds {0} bytes, limit {1}",
                                 cost.growthBytes, limits.growth);
-  else if (cost.lostUs >= cost.savedUs && copyUs >= uncachedUs)
+    return;
+  }
+  predict(set, copies, legality, model);
+  const LaunchAlternatives &times = cost.times;
+  if (times.choice == LaunchChoice::Streams)
     set.refusal = llvm::formatv(
-        "{0} results are read whole: writing their {1} bytes once more costs "
-        "{2:f1} us, the merge saves {3:f1} us",
-        cost.copies, cost.copyBytes, copyUs, cost.savedUs);
-  else if (cost.lostUs >= cost.savedUs)
+        "on {0} streams the products are predicted faster: {1:f1} us side by "
+        "side, {2:f1} us as one",
+        std::min<int64_t>(model.getDevice().streams, set.members.size()),
+        times.streamsUs, times.fusedUs);
+  else if (times.choice == LaunchChoice::Serial && cost.copyUs > cost.rereadUs)
     set.refusal = llvm::formatv(
-        "packed weights of {0} bytes leave the cache of {1}: many rows lose "
-        "{2:f1} us by it, the merge saves {3:f1} us",
-        weightBytes, kCacheBytes, uncachedUs, cost.savedUs);
+        "{0} results are read whole: with their {1} bytes written once more "
+        "one product takes {2:f1} us, the products apart {3:f1} us",
+        cost.copies, cost.copyBytes, times.fusedUs, times.serialUs);
+  else if (times.choice == LaunchChoice::Serial && cost.rereadUs > 0)
+    set.refusal = llvm::formatv(
+        "packed weights of {0} bytes leave the cache: read again, which takes "
+        "{1:f1} us, one product takes {2:f1} us, the products apart {3:f1} us",
+        cost.weightBytes, cost.rereadUs, times.fusedUs, times.serialUs);
+  else if (times.choice == LaunchChoice::Serial)
+    set.refusal = llvm::formatv(
+        "one product is predicted to take {0:f1} us, the products apart "
+        "{1:f1} us",
+        times.fusedUs, times.serialUs);
 }
 
 ProjectionPlan fusion::planProjections(Block &block,
                                        const ConstantReader &reader,
                                        const FusionLegality &legality,
+                                       const CostModel &model,
                                        const MergeLimits &limits) {
   llvm::DenseMap<StringAttr, int64_t> reads;
   for (auto get : block.getOps<GetParameterOp>())
@@ -430,7 +468,7 @@ ProjectionPlan fusion::planProjections(Block &block,
     set.batchScale = findBatchScale(set, legality);
     findCommonTail(set);
     set.cost.growthBytes = getGrowth(set, reader, reads, legality);
-    decide(set, legality, limits);
+    decide(set, legality, model, limits);
   }
   return plan;
 }

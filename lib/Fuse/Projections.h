@@ -8,6 +8,7 @@
 #ifndef FUSION_LIB_FUSE_PROJECTIONS_H
 #define FUSION_LIB_FUSE_PROJECTIONS_H
 
+#include "fusion/Analysis/CostModel.h"
 #include "fusion/Analysis/FusionLegality.h"
 #include "fusion/IR/Parameters.h"
 
@@ -48,7 +49,13 @@ struct MergeCost {
   int64_t copyBytes = 0, copies = 0;
   /// Bytes that the weights grow by, as the old ones are read elsewhere too.
   int64_t growthBytes = 0;
-  double savedUs = 0.0, lostUs = 0.0;
+  /// Bytes of the packed weights.
+  int64_t weightBytes = 0;
+  /// The merged product and its copies; the members in turn; the members side
+  /// by side.
+  LaunchAlternatives times;
+  /// What of `times.fusedUs` are copies, and weights that leave a cache.
+  double copyUs = 0, rereadUs = 0;
 };
 
 /// Projections that one product can compute, in program order.
@@ -79,6 +86,7 @@ struct ProjectionPlan {
 /// which are known. Near-linear in the number of ops.
 ProjectionPlan planProjections(mlir::Block &block, const ConstantReader &reader,
                                const FusionLegality &legality,
+                               const CostModel &model,
                                const MergeLimits &limits);
 
 /// The weights, side by side, or nullopt and the reason (a file that can't be

@@ -136,8 +136,8 @@ void HorizontalRecorder::record(const HorizontalPlan &plan) {
       continue;
     DecidedLaunch decided;
     decided.rule = FusionRule::FuseHorizontal;
-    if (launch.savedUs > 0)
-      decided.savedUs = launch.savedUs;
+    if (double saved = launch.getSavedUs(); saved > 0)
+      decided.savedUs = saved;
     for (unsigned node : launch.members)
       if (std::optional<unsigned> group = getGroup(node))
         decided.groups.push_back(*group);

@@ -16,7 +16,8 @@
 // CHECK-COUNT-3: fusion.group loop
 // CHECK-NOT: fusion.group
 // CHECK: return
-// REMARK: [Passed] fuse-horizontal | {{.*}}extra_bytes=0, kind=loop, members=3, ops=add, saved_ns=4000
+// 96 bytes at a quarter of 40 GB/s, or 288 at three quarters, take 0.0096 us.
+// REMARK: [Passed] fuse-horizontal | {{.*}}extra_bytes=0, kind=loop, members=3, ops=add, saved_ns=4019, us_fused=2.01, us_serial=6.03, us_streams=6.03
 func.func @three_adds(%a: tensor<8xf32>, %b: tensor<8xf32>, %c: tensor<8xf32>, %d: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
   %0 = fusion.add %a, %b : tensor<8xf32>
   %1 = fusion.add %b, %c : tensor<8xf32>

@@ -2,8 +2,9 @@
 //
 // Two steps: what a kernel does (KernelWork: bytes, operations, blocks), read
 // from its ops, and how long a device takes for it (CostModel). A plugin can
-// replace the second: registerCostModel, then `--cost-model=NAME`. Predictions
-// are pure functions of their arguments.
+// replace the second: registerCostModel, then `--cost-model=NAME`. All passes
+// that decide by cost ask it: vertical and horizontal fusion, projections,
+// cuts. Predictions are pure functions of their arguments.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_ANALYSIS_COSTMODEL_H
@@ -27,6 +28,12 @@ struct KernelWork {
   double memoryBytes = 0;
   /// Bytes read that an earlier kernel left in the last-level cache.
   double cachedBytes = 0;
+  /// Bytes read once more from the last-level cache, because they left the
+  /// fast memory of the unit that had them: on top of all else.
+  double rereadBytes = 0;
+  /// Bytes moved once more from and to memory, because they left the last-level
+  /// cache: on top of all else.
+  double spilledBytes = 0;
   /// Operations; an Arithmetic is the index.
   std::array<double, kNumArithmetic> flops = {};
   /// Independent blocks: a kernel of few leaves units idle.
@@ -50,6 +57,21 @@ computeKernelWork(llvm::ArrayRef<mlir::Operation *> ops,
 KernelWork computeKernelWork(GroupOp group, const FusionLegality &legality,
                              const DeviceModel &device);
 
+/// Adds what a product reads again: its weights once for each further block of
+/// rows, where they are too many for the fast memory of a unit. `weightBytes`
+/// are those of one product, `products` of which (batches) have `rows` each.
+void addRereads(KernelWork &work, double weightBytes, double rows,
+                double products, const DeviceModel &device);
+
+/// Adds the way to memory and back of values that wait for their readers in the
+/// last-level cache, as far as there are more than it holds.
+void addSpills(KernelWork &work, double waitingBytes,
+               const DeviceModel &device);
+
+/// A kernel that writes once more what an earlier one left.
+KernelWork computeCopyWork(double bytes, double elements,
+                           const DeviceModel &device);
+
 /// Times in microseconds.
 class CostModel {
 public:
@@ -62,9 +84,11 @@ public:
   /// its execution.
   virtual double getMicroseconds(const KernelWork &work) const = 0;
 
-  /// Time of several independent kernels on streams of their own, started
-  /// together: no less than the longest, nor than one kernel that does the work
-  /// of all.
+  /// Time of several independent kernels on the device's streams, up to the
+  /// point where all have ended: as many at a time as there are streams, which
+  /// take no less than the longest, nor than one kernel that does the work of
+  /// all; then one launch gap, in which the streams are joined. On a device
+  /// with one stream, the time of one after the other.
   virtual double
   getConcurrentMicroseconds(llvm::ArrayRef<KernelWork> works) const;
 
@@ -108,8 +132,24 @@ FusionProfit predictProfit(const CostModel &model,
                            llvm::ArrayRef<KernelWork> before,
                            llvm::ArrayRef<KernelWork> after);
 
+/// Independent kernels as one launch, one after the other, or side by side.
+enum class LaunchChoice { Fused, Serial, Streams };
+
+/// The three ways in microseconds, and the fastest; of equal ones the first.
+struct LaunchAlternatives {
+  LaunchChoice choice = LaunchChoice::Fused;
+  double fusedUs = 0, serialUs = 0, streamsUs = 0;
+};
+
+/// Compares independent kernels `apart` with those that would compute the same
+/// together: one launch, and what it needs behind it.
+LaunchAlternatives compareLaunches(const CostModel &model,
+                                   llvm::ArrayRef<KernelWork> apart,
+                                   llvm::ArrayRef<KernelWork> fused);
+
 /// The default: the launch gap plus the longer of bytes / bandwidth and
-/// operations / peak, where a kernel of few blocks gets its share of both.
+/// operations / peak, where a kernel of few blocks gets its share of both, plus
+/// what is read again and spilled.
 inline constexpr llvm::StringLiteral kRooflineModel = "roofline";
 
 } // namespace fusion

@@ -60,11 +60,14 @@ struct DeviceModel {
   int64_t registersPerUnit = 0;   ///< 32-bit
   int64_t registersPerThread = 0; ///< 32-bit, at most
   int64_t registerOverhead = 0;   ///< 32-bit a thread: addresses, counters
+  /// Fast memory of one unit: a multiprocessor's shared memory, a core's own
+  /// cache.
   int64_t sharedBytesPerUnit = 0;
   int64_t sharedBytesPerBlock = 0;
   int64_t parameterBytes = 0; ///< of a kernel's arguments
   int64_t cacheBytes = 0;     ///< last level, shared by the units
   double cacheBandwidth = 0;  ///< bytes a second
+  int64_t streams = 1; ///< kernels that run side by side, each on its stream
   int64_t memoryBytes = 0;
   double memoryBandwidth = 0; ///< bytes a second
   double launchGapUs = 0;     ///< between two dependent launches, microseconds

@@ -50,12 +50,12 @@ def MergeProjections : Pass<"fusion-merge-projections", "::mlir::ModuleOp"> {
     Leaves alone: weights computed at run time, or `state`; left sides read
     transposed; different element types, batch dimensions of the weights,
     strides; members more than `distance` ops apart; weights that others read
-    too, if the packed copy adds more than `growth` bytes; sets where copying
-    results that are read whole (by a product, or returned) out of the merged one,
-    or reading packed weights that leave the cache for many rows, costs more than
-    the merge saves.
+    too, if the packed copy adds more than `growth` bytes; sets that the cost
+    model finds faster apart, one after the other or on several streams: results
+    that are read whole (by a product, or returned) must be copied out of the
+    merged one, and packed weights may leave the cache.
     Reports: `merge-projections`, for each set and each product that can't join
-    one, with predicted microseconds.
+    one, with the predicted microseconds of the three ways.
 
     Before:
     ```mlir
@@ -86,7 +86,9 @@ def MergeProjections : Pass<"fusion-merge-projections", "::mlir::ModuleOp"> {
     Option<"distance", "distance", "int64_t", "64",
            "ops between one member and the next">,
     Option<"parameterFolder", "parameter-folder", "std::string", "",
-           "folder that parameters' files are relative to (default: the module's own)">
+           "folder that parameters' files are relative to (default: the module's own)">,
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
   ];
   let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
@@ -157,15 +159,16 @@ def FuseHorizontal : Pass<"fusion-fuse-horizontal", "::mlir::func::FuncOp"> {
     level (longest path over groups, first from the inputs, then from the results)
     can't depend on each other, so levels and keys decide; what no level holds is
     offered to the few launches of its key before it. Near-linear.
-    A launch that the cost rule finds slower than its members, one after the other
+    A launch that the cost model finds slower than its members, one after the other
     or on several streams, is left out.
 
     Requires: one block; every op in a group (fusion-fuse-vertical).
     Ensures: members keep their order; a launch stands where its last member stood.
     Leaves alone: functions that hold a horizontal group already (so it is
     idempotent); groups with rng_uniform; anything across ops with effects.
-    Reports: each launch (`fuse-horizontal`), and for each two neighbouring groups of
-    one key that stay apart the rule that keeps them so, with value and limit.
+    Reports: each launch (`fuse-horizontal`) with the predicted microseconds of the
+    three ways, and for each two neighbouring groups of one key that stay apart the
+    rule that keeps them so, with value and limit.
 
     Before:
     ```mlir
@@ -205,7 +208,7 @@ def FuseHorizontal : Pass<"fusion-fuse-horizontal", "::mlir::func::FuncOp"> {
     Option<"maxExtraBytes", "max-extra-bytes", "int64_t", "16777216", "bytes that may live longer for one launch">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes of intermediates at once, which launches must not exceed (0: no limit)">,
     Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
-    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times; horizontal fusion takes the device's figures">
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
   ];
   let dependentDialects = ["::fusion::FusionDialect"];
 }

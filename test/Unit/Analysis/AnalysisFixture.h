@@ -17,7 +17,7 @@ namespace fusion::test {
 inline std::string getRoundDevice() {
   return R"({
   "name": "round", "kind": "gpu", "source": "made up for tests",
-  "units": 100, "saturating_units": 50,
+  "units": 100, "saturating_units": 50, "streams": 4,
   "threads_per_block": 256, "resident_blocks": 2, "block_elements": 1024,
   "vector_bytes": 16,
   "registers_per_unit": 65536, "registers_per_thread": 255,

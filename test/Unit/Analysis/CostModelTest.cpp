@@ -44,11 +44,107 @@ TEST(CostModel, OneLaunchIsCheaperThanStreamsThanSerial) {
   KernelWork both = one;
   both += one;
   EXPECT_DOUBLE_EQ(model->getMicroseconds(both), 2 + 5);
-  EXPECT_DOUBLE_EQ(model->getConcurrentMicroseconds({one, one}), 2 + 5);
-  // Full kernels gain nothing but the gap.
+  // The streams end with a launch more.
+  EXPECT_DOUBLE_EQ(model->getConcurrentMicroseconds({one, one}), 2 + 5 + 2);
+  // Full kernels gain nothing.
   KernelWork full = makeWork(1e6, 0);
-  EXPECT_DOUBLE_EQ(model->getConcurrentMicroseconds({full, full}), 2 + 2);
+  EXPECT_DOUBLE_EQ(model->getConcurrentMicroseconds({full, full}), 2 + 2 + 2);
   EXPECT_DOUBLE_EQ(model->getConcurrentMicroseconds({}), 0);
+  EXPECT_DOUBLE_EQ(model->getConcurrentMicroseconds({full}), 2 + 1);
+  // Four at a time: the fifth waits, a gap and 5 us.
+  EXPECT_DOUBLE_EQ(model->getConcurrentMicroseconds({one, one, one, one, one}),
+                   2 + 5 + 2 + 5 + 2);
+  // A long one beside short ones: no less than it takes alone.
+  EXPECT_DOUBLE_EQ(
+      model->getConcurrentMicroseconds({makeWork(0, 4e7, 10), one}),
+      2 + 40 + 2);
+}
+
+TEST(CostModel, OneStreamIsOneAfterTheOther) {
+  DeviceModel device = makeRoundDevice();
+  device.streams = 1;
+  auto model = llvm::cantFail(createCostModel(kRooflineModel, device));
+  EXPECT_DOUBLE_EQ(
+      model->getConcurrentMicroseconds({makeWork(1e6, 0), makeWork(2e6, 0)}),
+      (2 + 1) + (2 + 2));
+}
+
+TEST(CostModel, ComparesThreeWays) {
+  auto model = makeRoofline();
+  KernelWork one = makeWork(1e6, 0), both = makeWork(2e6, 0);
+  LaunchAlternatives ways = compareLaunches(*model, {one, one}, both);
+  EXPECT_DOUBLE_EQ(ways.fusedUs, 2 + 2);
+  EXPECT_DOUBLE_EQ(ways.serialUs, 2 * (2 + 1));
+  EXPECT_DOUBLE_EQ(ways.streamsUs, 2 + 2 + 2);
+  EXPECT_EQ(ways.choice, LaunchChoice::Fused);
+  // A tie is fused; a microsecond more of anything is not.
+  both.spilledBytes = 2e6;
+  EXPECT_EQ(compareLaunches(*model, {one, one}, both).choice,
+            LaunchChoice::Fused);
+  both.spilledBytes = 3e6;
+  EXPECT_EQ(compareLaunches(*model, {one, one}, both).choice,
+            LaunchChoice::Serial);
+  // Kernels that fill a tenth of the device gain by streams: 5 us, not 10.
+  KernelWork small = makeWork(1e6, 0, 10), pair = makeWork(2e6, 0, 20);
+  pair.spilledBytes = 3e6 * 0.4;
+  ways = compareLaunches(*model, {small, small}, pair);
+  EXPECT_DOUBLE_EQ(ways.fusedUs, 2 + 5 + 3);
+  EXPECT_DOUBLE_EQ(ways.serialUs, 2 * (2 + 5));
+  EXPECT_DOUBLE_EQ(ways.streamsUs, 2 + 5 + 2);
+  EXPECT_EQ(ways.choice, LaunchChoice::Streams);
+  // A copy behind the launch is part of it.
+  EXPECT_DOUBLE_EQ(compareLaunches(*model, {small, small}, {pair, one}).fusedUs,
+                   2 + 5 + 3 + 2 + 1);
+}
+
+TEST(CostModel, WhatWaitsSpills) {
+  // 4 MB of cache: of 5 MB, one goes to memory and comes back.
+  KernelWork work = makeWork(0, 0);
+  addSpills(work, 4e6, makeRoundDevice());
+  EXPECT_EQ(work.spilledBytes, 0);
+  addSpills(work, 5e6, makeRoundDevice());
+  EXPECT_EQ(work.spilledBytes, 2e6);
+  EXPECT_DOUBLE_EQ(makeRoofline()->getMicroseconds(work), 2 + 2);
+}
+
+TEST(CostModel, WeightsThatLeaveTheUnitsCacheAreReadAgain) {
+  // 100,000 bytes stay with a unit, 4 MB in the last-level cache. 300 rows are
+  // three blocks of 128: two more passes over the weights.
+  DeviceModel device = makeRoundDevice();
+  KernelWork work;
+  addRereads(work, 100000, 300, 1, device);
+  addRereads(work, 200000, 128, 1, device);
+  EXPECT_EQ(work.rereadBytes, 0);
+  addRereads(work, 200000, 300, 3, device);
+  EXPECT_EQ(work.rereadBytes, 2 * 3 * 200000);
+  EXPECT_EQ(work.spilledBytes, 0);
+  addRereads(work, 5e6, 129, 1, device);
+  EXPECT_EQ(work.spilledBytes, 5e6);
+  // 1.2 MB at 4 MB a microsecond, 5 MB at 1 MB.
+  work.blocks = 1000;
+  EXPECT_DOUBLE_EQ(makeRoofline()->getMicroseconds(work), 2 + 0.3 + 5);
+}
+
+TEST(CostModel, AProductReadsItsWeightsAgain) {
+  // Two batches of 256 rows: each reads its 160,000 bytes of weights once more.
+  Parsed p(R"(
+    func.func @main(%x: tensor<2x256x200xf32>, %w: tensor<2x200x200xf32>) -> tensor<2x256x200xf32> {
+      %0 = fusion.matmul %x, %w : tensor<2x256x200xf32>, tensor<2x200x200xf32>
+      return %0 : tensor<2x256x200xf32>
+    })");
+  auto escapes = [&](mlir::Operation *op) { return p.escapes(op); };
+  EXPECT_EQ(computeKernelWork(p.ops, escapes, *p.legality, makeRoundDevice())
+                .rereadBytes,
+            2 * 160000);
+}
+
+TEST(CostModel, ACopyReadsWhatIsStillCached) {
+  // A quarter of the cache is 1 MB.
+  KernelWork work = computeCopyWork(1e6, 250000, makeRoundDevice());
+  EXPECT_EQ(work.cachedBytes, 1e6);
+  EXPECT_EQ(work.memoryBytes, 1e6);
+  EXPECT_EQ(work.blocks, 245);
+  EXPECT_EQ(computeCopyWork(2e6, 500000, makeRoundDevice()).memoryBytes, 4e6);
 }
 
 TEST(CostModel, WorkOfAChain) {
