@@ -155,18 +155,92 @@ int64_t FusionLegality::getByteSize(Value value) const {
 // Groups around an anchor
 //===----------------------------------------------------------------------===//
 
-/// A contraction or pool and the elementwise ops on its output.
+/// Bytes of a row that a contraction's kernel may keep in its frame.
+static constexpr int64_t kMaxRowBytes = 32 * 1024;
+
+/// What computes the left side of a product of our own: its rows are computed
+/// one by one, each once, just before the product reads it. `prologue` gets the
+/// ops; none of their values may be read elsewhere.
+static std::optional<GroupVerdict>
+checkPrologue(const MemberSet &members, MatmulOp matmul,
+              const FusionLegality &legality,
+              llvm::SmallPtrSetImpl<Operation *> &prologue) {
+  Operation *lhs = members.getProducer(matmul.getLhs());
+  if (members.getProducer(matmul.getRhs()) || matmul.getTransposeLhs() ||
+      isServedByLibrary(matmul))
+    return GroupVerdict::refuse(FusionRule::AnchorOperand, lhs);
+  RankedTensorType type = matmul.getLhs().getType();
+  int64_t depth = type.getShape().back();
+  // Narrow floats are kept as f32.
+  int64_t element =
+      std::max<int64_t>(getElementBytes(type.getElementType()),
+                        isa<FloatType>(type.getElementType()) ? 4 : 1);
+  if (ShapedType::isDynamic(depth) || depth > kMaxRowBytes / element)
+    return GroupVerdict::refuse(
+        FusionRule::AnchorOperand, lhs,
+        ShapedType::isDynamic(depth) ? 0 : depth * element, kMaxRowBytes);
+  // The number of rows is a function of the batch.
+  if (llvm::count_if(legality.getShape(matmul.getLhs()),
+                     [](Extent extent) { return !extent.isStatic(); }) > 1)
+    return GroupVerdict::refuse(FusionRule::AnchorOperand, lhs);
+  SmallVector<Operation *> worklist{lhs}, ops;
+  prologue.insert(lhs);
+  while (!worklist.empty())
+    for (Value operand : worklist.pop_back_val()->getOperands())
+      if (Operation *producer = members.getProducer(operand);
+          producer && prologue.insert(producer).second)
+        worklist.push_back(producer);
+  Operation *reduction = nullptr;
+  for (Operation *op : members.ops) {
+    if (prologue.contains(op)) {
+      if (members.escapes(op))
+        return GroupVerdict::refuse(FusionRule::AnchorOperand, op);
+      if (getOpFamily(op) == OpFamily::Reduction)
+        reduction = op;
+      ops.push_back(op);
+      continue;
+    }
+    for (OpOperand &operand : op->getOpOperands())
+      if (Operation *producer = members.getProducer(operand.get());
+          producer && prologue.contains(producer) &&
+          (op != matmul.getOperation() || operand.getOperandNumber() != 0))
+        return GroupVerdict::refuse(FusionRule::AnchorOperand, producer);
+  }
+  auto isLhs = [&](Operation *op) { return op == lhs; };
+  MemberSet rows(ops, isLhs);
+  if (!reduction) {
+    GroupVerdict verdict = checkLoopSpace(rows, legality);
+    return verdict.isLegal() ? std::nullopt : std::optional(verdict);
+  }
+  // The reductions run along the same row.
+  auto range = *getReducedRange(reduction);
+  if (range != std::pair(type.getRank() - 1, type.getRank()) ||
+      !legality.haveSameShape(reduction->getOperand(0), matmul.getLhs()))
+    return GroupVerdict::refuse(FusionRule::RowSpace, reduction);
+  GroupVerdict verdict = checkReductionSpace(rows, reduction, legality);
+  return verdict.isLegal() ? std::nullopt : std::optional(verdict);
+}
+
+/// A contraction or pool and the elementwise ops on its output, or before a
+/// product.
 static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor,
                                   const FusionLegality &legality) {
+  llvm::SmallPtrSet<Operation *, 8> prologue;
   for (Value operand : anchor->getOperands())
-    if (Operation *producer = members.getProducer(operand))
-      return GroupVerdict::refuse(FusionRule::AnchorOperand, producer);
+    if (Operation *producer = members.getProducer(operand)) {
+      auto matmul = dyn_cast<MatmulOp>(anchor);
+      if (!matmul)
+        return GroupVerdict::refuse(FusionRule::AnchorOperand, producer);
+      if (auto refusal = checkPrologue(members, matmul, legality, prologue))
+        return *refusal;
+      break;
+    }
   Value output = anchor->getResult(0);
   bool library = isServedByLibrary(anchor), writable = false;
   for (Operation *op : members.ops) {
     bool escapes = members.escapes(op);
     writable |= escapes && op->getResult(0).getType() == output.getType();
-    if (op == anchor)
+    if (op == anchor || prologue.contains(op))
       continue;
     if (isa<BroadcastOp>(op)) {
       if (Operation *producer = members.getProducer(op->getOperand(0)))
@@ -187,7 +261,9 @@ static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor,
                    : getOpFamily(anchor) == OpFamily::Contraction
                        ? GroupKind::Contraction
                        : GroupKind::Window;
-  return GroupVerdict::accept(FusionRule::FuseEpilogue, kind);
+  return GroupVerdict::accept(prologue.empty() ? FusionRule::FuseEpilogue
+                                               : FusionRule::FusePrologue,
+                              kind);
 }
 
 /// The tensor whose bytes `value` has, looking through views.

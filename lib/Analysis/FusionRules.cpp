@@ -13,6 +13,8 @@ static constexpr FusionRuleInfo kRules[] = {
     {FusionRule::FuseEpilogue, "fuse-epilogue", true,
      "elementwise op runs over the contraction's or pool's output while it is "
      "in cache"},
+    {FusionRule::FusePrologue, "fuse-prologue", true,
+     "a row that only one product reads is computed in its kernel"},
     {FusionRule::FuseRowReduce, "fuse-row-reduce", true,
      "op shares the rows of a reduction, norm or softmax"},
     {FusionRule::FuseColumnReduce, "fuse-column-reduce", true,
@@ -64,7 +66,8 @@ static constexpr FusionRuleInfo kRules[] = {
     {FusionRule::TwoAnchors, "two-anchors", false,
      "a group holds one contraction, pool or scatter"},
     {FusionRule::AnchorOperand, "anchor-operand", false,
-     "operands of a contraction, pool or scatter are read whole from memory"},
+     "operands of a contraction, pool or scatter are read whole from memory; "
+     "inside it they would be computed so many times"},
     {FusionRule::EpilogueOp, "epilogue-op", false,
      "only elementwise ops follow a contraction or pool in its group"},
     {FusionRule::EpilogueShape, "epilogue-shape", false,

@@ -199,6 +199,16 @@ KernelWork fusion::computeKernelWork(
   }
   if (work.blocks == 0)
     work.blocks = std::ceil(elements / device.blockElements);
+  // With a prologue the kernel goes row by row.
+  for (Operation *op : members.ops)
+    if (auto matmul = dyn_cast<MatmulOp>(op);
+        matmul && members.getProducer(matmul.getLhs())) {
+      int64_t columns = matmul.getResult().getType().getShape().back();
+      double rows = legality.getNumElements(matmul.getResult());
+      work.blocks = std::min(
+          work.blocks,
+          ShapedType::isDynamic(columns) || columns == 0 ? 1 : rows / columns);
+    }
   return work;
 }
 

@@ -102,7 +102,7 @@ Value BodyEvaluator::evaluateElementwise(Value tensor, Key at) {
     }
     Operation *op = value.getDefiningOp();
     if (!isa_and_nonnull<ElementwiseOpInterface>(op) ||
-        operandOf.contains(value)) {
+        operandOf.contains(value) || heldRows.contains(value)) {
       roots.push_back(value);
       continue;
     }
@@ -159,6 +159,11 @@ Value BodyEvaluator::evaluateSerially(Value tensor, Key at) {
 Value BodyEvaluator::evaluateRoot(Value tensor, Key at) {
   bool wide = !isUniform(at);
   Type element = getElementTypeOrSelf(tensor.getType());
+  if (auto found = heldRows.find(tensor); found != heldRows.end()) {
+    Type held = k.computeType(element);
+    return k.loadRaw(wide ? Type(k.vectorOf(held)) : held, held, found->second,
+                     at.back());
+  }
   if (auto found = operandOf.find(tensor); found != operandOf.end()) {
     Index flat = k.linearize(at, k.shape(tensor));
     return k.splatIf(k.load(found->second, element, flat), wide);

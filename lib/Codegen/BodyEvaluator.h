@@ -71,6 +71,10 @@ public:
   llvm::SmallVector<int64_t> rowShape;
   Coordinates rowAt;
 
+  /// Whole rows in the kernel's frame: where such a value is read, its last
+  /// coordinate says which element, and the row is the one at hand.
+  llvm::DenseMap<mlir::Value, mlir::Value> heldRows;
+
   /// Evaluates `tensor` at elements of the current row, in a scope of its own.
   mlir::Value evaluateInRow(mlir::Value tensor,
                             llvm::ArrayRef<Index> coordinates,

@@ -180,10 +180,13 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
   std::optional<KernelShape> shape;
   auto userKernels = group.getBodyBlock()->getOps<KernelCallOp>();
   bool hasScatter = !group.getBodyBlock()->getOps<ScatterOp>().empty();
+  MatmulOp rowProduct = library ? MatmulOp() : findProductWithPrologue(task);
   if (!userKernels.empty())
     shape = emitUserKernel(task, *userKernels.begin(), reason);
   else if (hasScatter)
     shape = emitScatter(task, reason);
+  else if (rowProduct)
+    shape = emitRowProduct(task, rowProduct);
   else if (rows && rows->trailing)
     shape = emitRowReduce(task, *rows, reason);
   else if (rows)

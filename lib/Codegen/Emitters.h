@@ -50,6 +50,19 @@ std::optional<RowSpace> findRowSpace(mlir::Block *body);
 /// Values of the body that are computed from a reduction.
 llvm::DenseSet<mlir::Value> findReductionDependent(mlir::Block *body);
 
+/// Keeps in the kernel's frame those values of a row of `length` elements that
+/// are costly and needed by more than one loop: those of the reductions, and
+/// one that computes `last`.
+void keepRowValues(KernelTask &task, const RowSpace &rows, int64_t length,
+                   llvm::ArrayRef<mlir::Value> last);
+
+/// Computes what there is once a row: the reductions, and what is computed from
+/// them (`dependent`), in the body's order up to `end`.
+void evaluateRowValues(KernelTask &task, const RowSpace &rows,
+                       llvm::ArrayRef<Index> kept,
+                       const llvm::DenseSet<mlir::Value> &dependent,
+                       mlir::Operation *end);
+
 /// Positions of `to`'s dimensions given those of `from`, when the two shapes
 /// differ by unit dimensions only.
 std::optional<Coordinates> matchUnitDims(llvm::ArrayRef<int64_t> from,
@@ -93,6 +106,11 @@ std::optional<KernelShape> emitLoop(KernelTask &task, std::string &reason);
 /// Trailing reductions with prologue and epilogue, a row a unit.
 std::optional<KernelShape> emitRowReduce(KernelTask &task, const RowSpace &rows,
                                          std::string &reason);
+/// The matmul whose left side the body computes, if it can be emitted row by
+/// row; else null, and each element is computed where it is read.
+MatmulOp findProductWithPrologue(KernelTask &task);
+/// Such a product, a row a unit.
+KernelShape emitRowProduct(KernelTask &task, MatmulOp matmul);
 /// Other reductions, vectors of columns.
 std::optional<KernelShape>
 emitColumnReduce(KernelTask &task, const RowSpace &rows, std::string &reason);

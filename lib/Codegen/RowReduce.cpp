@@ -74,9 +74,8 @@ std::optional<Coordinates> codegen::matchUnitDims(ArrayRef<int64_t> from,
   return result;
 }
 
-/// Row values worth keeping: costly, and needed by more than one loop.
-static void keepRowValues(KernelTask &task, const RowSpace &rows,
-                          int64_t length) {
+void codegen::keepRowValues(KernelTask &task, const RowSpace &rows,
+                            int64_t length, ArrayRef<Value> last) {
   Block *body = task.group.getBodyBlock();
   // How many loops need each value: one a reduction, and the last one.
   llvm::DenseMap<Value, unsigned> uses;
@@ -99,9 +98,6 @@ static void keepRowValues(KernelTask &task, const RowSpace &rows,
   };
   for (ReduceOp reduce : body->getOps<ReduceOp>())
     countBehind({reduce.getInput()});
-  SmallVector<Value> last;
-  for (auto &[value, operand] : task.stores)
-    last.push_back(value);
   countBehind(last);
   int64_t bytes = 0;
   for (Operation &op : *body) {
@@ -133,6 +129,29 @@ DenseSet<Value> codegen::findReductionDependent(Block *body) {
   return dependent;
 }
 
+void codegen::evaluateRowValues(KernelTask &task, const RowSpace &rows,
+                                ArrayRef<Index> kept,
+                                const DenseSet<Value> &dependent,
+                                Operation *end) {
+  SmallVector<int64_t> keptShape = rows.keptShape();
+  for (Operation &op : *task.group.getBodyBlock()) {
+    if (&op == end)
+      return;
+    if (op.getNumResults() == 0 || isa<ConstantOp>(op))
+      continue;
+    Value value = op.getResult(0);
+    auto shape = cast<RankedTensorType>(value.getType()).getShape();
+    if (isa<ReduceOp>(op)) {
+      task.evaluator.evaluate(value, kept);
+      continue;
+    }
+    if (!dependent.contains(value))
+      continue;
+    if (auto at = matchUnitDims(keptShape, kept, shape))
+      task.evaluator.evaluate(value, *at);
+  }
+}
+
 std::optional<KernelShape> codegen::emitRowReduce(KernelTask &task,
                                                   const RowSpace &rows,
                                                   std::string &reason) {
@@ -153,8 +172,11 @@ std::optional<KernelShape> codegen::emitRowReduce(KernelTask &task,
     total = *product;
     (rows.isReduced(d) ? rowSizes : keptSizes).push_back(k.size(extent));
   }
+  SmallVector<Value> last;
+  for (auto &[value, operand] : task.stores)
+    last.push_back(value);
   if (length.isStatic())
-    keepRowValues(task, rows, length.base);
+    keepRowValues(task, rows, length.base, last);
   evaluator.rowShape = rows.shape;
   DenseSet<Value> dependent = findReductionDependent(task.group.getBodyBlock());
 
@@ -166,21 +188,8 @@ std::optional<KernelShape> codegen::emitRowReduce(KernelTask &task,
           if (keptShape[d] == 1)
             kept[d] = Index::of(0);
         evaluator.rowAt = kept;
-        // One value a row: the reductions, and what is computed from them.
-        for (Operation &op : *task.group.getBodyBlock()) {
-          if (op.getNumResults() == 0 || isa<ConstantOp>(op))
-            continue;
-          Value value = op.getResult(0);
-          auto shape = cast<RankedTensorType>(value.getType()).getShape();
-          if (isa<ReduceOp>(op)) {
-            evaluator.evaluate(value, kept);
-            continue;
-          }
-          if (!dependent.contains(value))
-            continue;
-          if (auto at = matchUnitDims(keptShape, kept, shape))
-            evaluator.evaluate(value, *at);
-        }
+        evaluateRowValues(task, rows, kept, dependent,
+                          task.group.getBodyBlock()->getTerminator());
         // The row's elements.
         SmallVector<std::pair<Value, unsigned>> elements, single;
         for (auto &store : task.stores) {

@@ -41,13 +41,12 @@ GroupOp fusion::buildGroup(ArrayRef<Operation *> body,
                            ArrayRef<Operation *> outputs, GroupKind kind,
                            IRMapping &values, OpBuilder &builder) {
   llvm::SmallPtrSet<Operation *, 16> inside(body.begin(), body.end());
-  // A contraction, a pool or a user's kernel opens its group, and all it reads
-  // comes from outside.
-  Operation *anchor =
-      kind == GroupKind::Library || kind == GroupKind::Contraction ||
-              kind == GroupKind::Window || isa<KernelCallOp>(body.front())
-          ? *llvm::find_if(body, isAnchor)
-          : nullptr;
+  // What a library computes, a pool or a user's kernel opens its group, and all
+  // it reads comes from outside. A product of our own may have a prologue.
+  Operation *anchor = kind == GroupKind::Library || kind == GroupKind::Window ||
+                              isa<KernelCallOp>(body.front())
+                          ? *llvm::find_if(body, isAnchor)
+                          : nullptr;
   // What is read from outside, and which splat constants come along.
   llvm::SetVector<Value> inputs, constants;
   if (anchor)

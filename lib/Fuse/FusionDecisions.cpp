@@ -38,7 +38,9 @@ void FusionDecisions::dropGroup(Operation *op) {
 
 SmallVector<unsigned> FusionDecisions::getBodyOrder(unsigned group) const {
   SmallVector<unsigned> order(groups[group].members);
-  // A contraction or pool opens its group.
+  // What a library computes, or a pool, opens its group.
+  if (groups[group].kind == GroupKind::Contraction)
+    return order;
   auto anchor = llvm::find_if(order, [&](unsigned op) {
     return ops[op].family == OpFamily::Contraction ||
            ops[op].family == OpFamily::Window;

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 #include "VerticalPlan.h"
 #include "PeakMemory.h"
+#include "PrologueCost.h"
 #include "fusion/Analysis/KernelResources.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -239,8 +240,12 @@ bool VerticalPlanner::checkMerged(unsigned producerGroup,
              std::back_inserter(all));
   KernelWork merged;
   pair.verdict = checkMembers(all, &merged);
-  if (!pair.verdict.isLegal())
+  if (!pair.verdict.isLegal()) {
+    if (pair.verdict.rule == FusionRule::AnchorOperand)
+      predictPrologue(graph, legality, model, getWork(producerGroup),
+                      getWork(consumerGroup), pair);
     return false;
+  }
   bool isFixed = requestOf[producerGroup] || requestOf[consumerGroup];
   if (isFixed && groups.hasDetour(producerGroup, consumerGroup)) {
     pair.verdict = GroupVerdict::refuse(FusionRule::Cycle, nullptr);
@@ -373,6 +378,13 @@ VerticalPlan VerticalPlanner::run() {
     bool together = group == groups.getGroup(pair.consumer);
     if (together)
       pair.verdict = verdicts[group];
+    // Behind the product it is an epilogue.
+    if (pair.verdict.rule == FusionRule::FusePrologue &&
+        llvm::any_of(groups.getMembers(group), [&](unsigned member) {
+          return graph[member].family == OpFamily::Contraction &&
+                 member < pair.consumer;
+        }))
+      pair.verdict.rule = FusionRule::FuseEpilogue;
     if (together && !candidate.merged)
       pair.separateUs = pair.fusedUs = 0;
     // Views are free: the decision about one is none.

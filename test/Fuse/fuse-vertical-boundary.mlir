@@ -138,15 +138,15 @@ func.func @dead(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: func.func @cloned_view
 // CHECK-NEXT: %[[R:.*]]:2 = fusion.group row_reduce
 // CHECK:      %[[V:.*]] = fusion.reshape %[[R]]#0
-// CHECK:      %[[B:.*]] = fusion.group loop ({{.*}} = %[[V]] : tensor<f16>)
+// CHECK:      %[[B:.*]] = fusion.group loop ({{.*}} = %[[V]] : tensor<f32>)
 // CHECK-NEXT:   fusion.broadcast
 // CHECK-NEXT:   fusion.yield
-// CHECK:      fusion.group contraction ({{.*}} = %[[B]] : tensor<1x8xf16>
-func.func @cloned_view(%x: tensor<1x8xf16>, %w: tensor<8x1xf16>) -> (tensor<1xf16>, tensor<1x8xf16>, tensor<1x1xf16>) {
-  %0 = fusion.reduce min, %x dims = [1] : tensor<1x8xf16>
-  %1 = fusion.reshape %0 : tensor<1xf16> to tensor<f16>
-  %2 = fusion.broadcast %1 dims = [] : tensor<f16> to tensor<1x8xf16>
-  %3 = fusion.sub %x, %2 : tensor<1x8xf16>
-  %4 = fusion.matmul %2, %w : tensor<1x8xf16>, tensor<8x1xf16>
-  return %0, %3, %4 : tensor<1xf16>, tensor<1x8xf16>, tensor<1x1xf16>
+// CHECK:      fusion.group library ({{.*}} = %[[B]] : tensor<1x8xf32>
+func.func @cloned_view(%x: tensor<1x8xf32>, %w: tensor<8x1xf32>) -> (tensor<1xf32>, tensor<1x8xf32>, tensor<1x1xf32>) {
+  %0 = fusion.reduce min, %x dims = [1] : tensor<1x8xf32>
+  %1 = fusion.reshape %0 : tensor<1xf32> to tensor<f32>
+  %2 = fusion.broadcast %1 dims = [] : tensor<f32> to tensor<1x8xf32>
+  %3 = fusion.sub %x, %2 : tensor<1x8xf32>
+  %4 = fusion.matmul %2, %w : tensor<1x8xf32>, tensor<8x1xf32>
+  return %0, %3, %4 : tensor<1xf32>, tensor<1x8xf32>, tensor<1x1xf32>
 }

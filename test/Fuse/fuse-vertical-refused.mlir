@@ -53,7 +53,7 @@ func.func @in_place_hazard(%x: tensor<4x8xf32>, %i: tensor<4x1xi64>) -> tensor<4
 
 // -----
 
-// CHECK: [Missed] anchor-operand | {{.*}}consumer=fusion.matmul, producer=fusion.exp
+// CHECK: [Missed] anchor-operand | {{.*}}consumer=fusion.matmul, limit=1, producer=fusion.exp
 // CHECK: [Missed] two-anchors | {{.*}}consumer=fusion.matmul, producer=fusion.matmul
 func.func @anchors(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = fusion.exp %x : tensor<4x4xf32>

@@ -16,6 +16,7 @@ namespace fusion {
 enum class FusionRule : unsigned {
   // A pair was fused.
   FuseEpilogue,
+  FusePrologue,
   FuseRowReduce,
   FuseColumnReduce,
   FuseLoop,

@@ -104,7 +104,9 @@ def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
     repeated in each group that reads them; cheap arithmetic is, and is computed
     for other positions, where the cost model predicts a gain; what is dear is
     computed once. A merge that would raise the peak of memory above the limit is
-    refused. Near-linear; a function of the graph and the device alone.
+    refused. What computes the rows that a matmul reads runs in its kernel where that
+    kernel is our own and the model predicts a gain. Near-linear; a function of the
+    graph and the device alone.
 
     Requires: one block; named ops without an emitter are decomposed.
     Ensures: constants, parameters, reshapes, groups and ops with effects are all
