@@ -400,11 +400,21 @@ void EmitKernels::runOnOperation() {
   kernelOf.clear();
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
   SmallVector<GroupOp> groups;
-  for (func::FuncOp function : functions)
+  for (func::FuncOp function : functions) {
+    for (GroupOp group : function.getOps<GroupOp>())
+      if (markView(group))
+        remark::passed(
+            group.getLoc(),
+            remark::RemarkOpts::name("slice-view").category("fusion"))
+            << remark::reason("what it takes lies together in its input: no "
+                              "bytes move");
     function.walk([&](GroupOp group) {
-      if (!group.getKernelAttr() && !group->hasAttr("fusion.call"))
+      if (!group.getKernelAttr() && !group->hasAttr("fusion.call") &&
+          !group->hasAttr("fusion.view") &&
+          !group->getParentOp()->hasAttr("fusion.view"))
         groups.push_back(group);
     });
+  }
   if (groups.empty())
     return;
   if (failed(decomposeBodies(groups)))

@@ -122,6 +122,11 @@ bool canEmitUserKernel(KernelCallOp call, std::string &reason);
 /// A scatter, with elementwise ops on its operands.
 std::optional<KernelShape> emitScatter(KernelTask &task, std::string &reason);
 
+/// Whether each output of `group` is a run of the bytes of the input in its
+/// place; then the attribute `fusion.view` has the offsets, and it needs no
+/// kernel.
+bool markView(GroupOp group);
+
 /// The library's part of a group of kind `library`.
 struct LibraryPlan {
   mlir::Operation *root = nullptr;

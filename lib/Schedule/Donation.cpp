@@ -15,12 +15,22 @@ Value fusion::rootOf(Value value) {
   return value;
 }
 
+Value fusion::baseOf(Value value) {
+  while (true) {
+    value = rootOf(value);
+    auto view = value.getDefiningOp<GroupOp>();
+    if (!view || !view->hasAttr(kViewAttr))
+      return value;
+    value = view.getInputs()[cast<OpResult>(value).getResultNumber()];
+  }
+}
+
 /// Whether the kernel of `group` may write `result`, one of its outputs, over
 /// the bytes of `argument`, as far as this group is concerned.
 static bool computesInPlace(GroupOp group, Value result, Value argument) {
   SmallVector<unsigned> readers;
   for (auto [i, input] : llvm::enumerate(group.getInputs()))
-    if (rootOf(input) == argument)
+    if (baseOf(input) == argument)
       readers.push_back(i);
   if (readers.empty())
     return true;
@@ -48,7 +58,7 @@ fusion::findDonations(func::FuncOp function, ArrayRef<GroupOp> groups) {
     unsigned at = position.size();
     position[group] = at;
     for (Value input : group.getInputs())
-      lastReader[rootOf(input)] = at;
+      lastReader[baseOf(input)] = at;
   }
   for (auto [i, value] : llvm::enumerate(returned))
     resultsOf[rootOf(value)].push_back(i);

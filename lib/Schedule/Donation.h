@@ -15,8 +15,15 @@
 
 namespace fusion {
 
-/// The producer behind views.
+/// Of a group whose outputs are runs of its inputs' bytes: the offsets.
+inline constexpr llvm::StringLiteral kViewAttr = "fusion.view";
+
+/// The producer behind reshapes: its value has the same bytes.
 mlir::Value rootOf(mlir::Value value);
+
+/// The producer behind reshapes and slices that are views: its value has these
+/// bytes among its own.
+mlir::Value baseOf(mlir::Value value);
 
 struct Donation {
   unsigned argument, result;

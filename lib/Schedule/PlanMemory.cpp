@@ -36,7 +36,7 @@ namespace {
 struct Storage {
   SegmentKind kind = SegmentKind::Private;
   std::string segment; ///< its symbol
-  int64_t offset = 0;  ///< in the segment, unless it is a buffer of the arena
+  int64_t offset = 0;  ///< in the segment, or in the buffer of the arena
   int64_t size = 0;    ///< bytes at the largest batch
   int64_t buffer = -1; ///< index into the arena's buffers
 };
@@ -51,6 +51,7 @@ public:
 
   int64_t arenaBytes = 0; ///< size of the arena
   int64_t valueBytes = 0; ///< sum of all intermediates
+  int64_t viewBytes = 0;  ///< of values that are parts of others
 
 private:
   LogicalResult checkOps();
@@ -75,6 +76,7 @@ private:
   /// Storage of `value`, through views.
   int64_t storageOf(Value value) { return valueStorage.lookup(value); }
   LogicalResult bindConstant(Value value, StringRef key);
+  LogicalResult bindView(GroupOp group);
   std::optional<unsigned> findInPlace(GroupOp group, unsigned output);
   RangeAttr rangeOf(Value value);
   ArrayAttr accesses(GroupOp group, ArrayRef<int64_t> operands, bool ofKernel);
@@ -135,6 +137,8 @@ LogicalResult Planner::checkOps() {
         "has control flow; a model is straight-line code");
   for (Operation &op : function.getBody().front()) {
     if (auto group = dyn_cast<GroupOp>(op)) {
+      if (group->hasAttr(kViewAttr))
+        continue;
       if (!group.getKernel() && !group->hasAttr("fusion.call"))
         return group.emitError("has no kernel: run code generation first");
       position[group] = groups.size();
@@ -144,8 +148,13 @@ LogicalResult Planner::checkOps() {
              << op.getName()
              << "' is not compiled for the cpu target: evaluate "
                 "the model with fusion-interpret --ranks";
-    } else if (!isa<ConstantOp, GetParameterOp, ReshapeOp, func::ReturnOp>(
-                   op)) {
+    } else if (isa<func::ReturnOp>(op)) {
+      for (Value value : op.getOperands())
+        if (baseOf(value) != rootOf(value))
+          return emitError(value.getLoc(),
+                           "a result can't be a view of another value: compute "
+                           "it, without 'fusion.view'");
+    } else if (!isa<ConstantOp, GetParameterOp, ReshapeOp>(op)) {
       return op.emitError("'")
              << op.getName() << "' is in no group: run the fuse phase first";
     }
@@ -186,6 +195,30 @@ LogicalResult Planner::bindConstant(Value value, StringRef key) {
   return success();
 }
 
+/// Each output is a part of the input in its place.
+LogicalResult Planner::bindView(GroupOp group) {
+  auto offsets = group->getAttrOfType<DenseI64ArrayAttr>(kViewAttr);
+  if (!offsets || offsets.size() != int64_t(group.getInputs().size()) ||
+      offsets.size() != int64_t(group.getOutputs().size()))
+    return group.emitError("'fusion.view' needs one offset for each input and "
+                           "output");
+  for (auto [input, output, offset] :
+       llvm::zip(group.getInputs(), group.getOutputs(), offsets.asArrayRef())) {
+    FailureOr<int64_t> bytes = bytesOf(output);
+    if (failed(bytes))
+      return failure();
+    Storage storage = storages[storageOf(input)];
+    if (offset < 0 || *bytes > storage.size || offset > storage.size - *bytes)
+      return group.emitError("'fusion.view' leaves its input: ")
+             << *bytes << " bytes at " << offset << " of " << storage.size;
+    storage.offset += offset;
+    storage.size = *bytes;
+    viewBytes += *bytes;
+    valueStorage[output] = add(storage);
+  }
+  return success();
+}
+
 /// The input whose bytes `output` of `group` may take over, if any: code
 /// generation allows it, the bytes belong to the arena and this group is the
 /// last to read them.
@@ -200,12 +233,13 @@ std::optional<unsigned> Planner::findInPlace(GroupOp group, unsigned output) {
     Value input = group.getInputs()[list[i + 1]];
     const Storage &storage = storages[storageOf(input)];
     if (storage.kind != SegmentKind::Private ||
+        baseOf(input) != rootOf(input) ||
         (storageLastUse[storageOf(input)] != position[group] &&
          !(seededBug(11) && input.hasOneUse())))
       continue;
     // Nobody else in this group may read the bytes at other indices.
     if (llvm::count_if(group.getInputs(), [&](Value other) {
-          return storageOf(other) == storageOf(input);
+          return storageOf(baseOf(other)) == storageOf(input);
         }) != 1)
       continue;
     FailureOr<int64_t> bytes = bytesOf(group.getOutputs()[output]);
@@ -220,7 +254,7 @@ LogicalResult Planner::bindValues() {
   DenseMap<Value, int64_t> last;
   for (GroupOp group : groups)
     for (Value input : group.getInputs())
-      last[rootOf(input)] = position[group];
+      last[baseOf(input)] = position[group];
   auto returned = function.getBody().front().getTerminator()->getOperands();
   DenseMap<Value, unsigned> resultOf; // root -> output whose bytes it gets
   for (auto [i, value] : llvm::enumerate(returned)) {
@@ -266,6 +300,10 @@ LogicalResult Planner::bindValues() {
     } else if (auto get = dyn_cast<GetParameterOp>(op)) {
       std::string key = ("parameter:" + get.getParameter()).str();
       if (failed(bindConstant(get, key)))
+        return failure();
+    } else if (auto view = dyn_cast<GroupOp>(op);
+               view && view->hasAttr(kViewAttr)) {
+      if (failed(bindView(view)))
         return failure();
     } else if (auto group = dyn_cast<GroupOp>(op)) {
       for (auto [i, output] : llvm::enumerate(group.getOutputs())) {
@@ -330,8 +368,9 @@ LogicalResult Planner::bindOutputs() {
 
 RangeAttr Planner::rangeOf(Value value) {
   const Storage &storage = storages[storageOf(value)];
-  int64_t offset =
-      storage.buffer >= 0 ? buffers[storage.buffer].offset : storage.offset;
+  int64_t offset = storage.offset;
+  if (storage.buffer >= 0)
+    offset += buffers[storage.buffer].offset;
   return RangeAttr::get(
       builder.getContext(),
       FlatSymbolRefAttr::get(builder.getContext(), storage.segment), offset,
@@ -578,7 +617,8 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
                                         .function(function))
         << remark::add("planned the arena")
         << remark::metric("ArenaBytes", planner.arenaBytes)
-        << remark::metric("IntermediateBytes", planner.valueBytes);
+        << remark::metric("IntermediateBytes", planner.valueBytes)
+        << remark::metric("ViewBytes", planner.viewBytes);
     target.erase();
   }
 };

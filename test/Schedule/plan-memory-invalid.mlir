@@ -52,3 +52,52 @@ module {
     return %x : tensor<4xf32>
   }
 }
+
+// -----
+
+// A view ends where its input does.
+module @kernels {
+  func.func @k(%a: i64) attributes {fusion.units = #fusion.extent<0 * B + 1>, fusion.grain = 1 : i64} { return }
+}
+func.func @main(%x: tensor<8xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'fusion.view' leaves its input: 16 bytes at 20 of 32}}
+  %0 = fusion.group loop (%a = %x : tensor<8xf32>) -> tensor<4xf32> attributes {fusion.view = array<i64: 20>} {
+    %1 = fusion.slice %a starts = [4] limits = [8] strides = [1] : tensor<8xf32>
+    fusion.yield %1 : tensor<4xf32>
+  }
+  %2 = fusion.group loop (%a = %0 : tensor<4xf32>) -> tensor<4xf32> kernel @kernels::@k {
+    %1 = fusion.exp %a : tensor<4xf32>
+    fusion.yield %1 : tensor<4xf32>
+  }
+  return %2 : tensor<4xf32>
+}
+
+// -----
+
+module @kernels {
+  func.func @k(%a: i64) attributes {fusion.units = #fusion.extent<0 * B + 1>, fusion.grain = 1 : i64} { return }
+}
+func.func @main(%x: tensor<8xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'fusion.view' needs one offset for each input and output}}
+  %0 = fusion.group loop (%a = %x : tensor<8xf32>) -> tensor<4xf32> attributes {fusion.view = array<i64: 0, 16>} {
+    %1 = fusion.slice %a starts = [4] limits = [8] strides = [1] : tensor<8xf32>
+    fusion.yield %1 : tensor<4xf32>
+  }
+  %2 = fusion.group loop (%a = %0 : tensor<4xf32>) -> tensor<4xf32> kernel @kernels::@k {
+    %1 = fusion.exp %a : tensor<4xf32>
+    fusion.yield %1 : tensor<4xf32>
+  }
+  return %2 : tensor<4xf32>
+}
+
+// -----
+
+// A result has bytes of its own.
+func.func @main(%x: tensor<8xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{a result can't be a view of another value: compute it, without 'fusion.view'}}
+  %0 = fusion.group loop (%a = %x : tensor<8xf32>) -> tensor<4xf32> attributes {fusion.view = array<i64: 16>} {
+    %1 = fusion.slice %a starts = [4] limits = [8] strides = [1] : tensor<8xf32>
+    fusion.yield %1 : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}

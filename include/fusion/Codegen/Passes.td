@@ -14,11 +14,12 @@ def EmitKernels : Pass<"fusion-emit-kernels", "::mlir::ModuleOp"> {
     *Requires*: every compute op is in a `fusion.group` (see the phase `fuse`).
     *Ensures*: a nested module `@kernels` holds one function for each distinct
     group; `fusion.group` names it in `kernel`; groups of kind `library` carry
-    `fusion.call`. Named ops inside groups are decomposed. Groups with equal
+    `fusion.call`; slices that lie together in their input, and are no results,
+    carry the byte offset as `fusion.view` and have no kernel. Named ops inside groups are decomposed. Groups with equal
     bodies, types and sizes share a kernel.
     *Leaves alone*: groups that have a kernel.
     *Reports*: an error for a group that no emitter takes, with the op and the
-    limit; the remark `emit-kernel` for each kernel made.
+    limit; the remark `emit-kernel` for each kernel made, `slice-view` for each view.
 
     A kernel is `(buffers, batch, begin, end)`: it computes the units of work
     [begin, end) of `fusion.units`, each element of an output in exactly one unit.

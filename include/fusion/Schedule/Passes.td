@@ -10,7 +10,8 @@ def PlanMemory : Pass<"fusion-plan-memory", "::mlir::ModuleOp"> {
     The bridge between the two levels: `@main` becomes `fusion.program @main`.
     Inputs and outputs get a segment each, parameters and constants share the
     const segment, and all other values get offsets in one arena, planned at the
-    largest batch. Reshapes are views. A group's output takes the bytes of an input
+    largest batch. Reshapes are views, and so are groups with `fusion.view`: slices
+    that lie together in their input. A group's output takes the bytes of an input
     when code generation allows it and nothing reads them afterwards. A result
     that is an input, a constant, or returned twice is copied.
 
