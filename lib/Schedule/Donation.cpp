@@ -35,8 +35,8 @@ static bool computesInPlace(GroupOp group, Value result, Value argument) {
   if (readers.empty())
     return true;
   auto pairs = group->getAttrOfType<DenseI64ArrayAttr>("fusion.in_place");
-  // A library call has rules of its own for what may coincide.
-  if (readers.size() != 1 || !pairs || group->hasAttr("fusion.call"))
+  // Of a library call, code generation names the addend and nothing else.
+  if (readers.size() != 1 || !pairs)
     return false;
   ArrayRef<int64_t> list = pairs.asArrayRef();
   unsigned output = cast<OpResult>(result).getResultNumber();

@@ -202,6 +202,46 @@ TEST(Session, DonatedInputMayBeTheOutputOrNot) {
   EXPECT_EQ(x, twice);
 }
 
+// y = a + x * w, over a's bytes: small, and in blocks of rows with a tail.
+TEST(Session, DonatedAddendIsTheOutput) {
+  for (int64_t rows : {2, 300}) {
+    ModuleBuilder builder;
+    ByteRange x = builder.input("x", {3, rows, 2});
+    ByteRange a = builder.input("a", {3, rows, 200});
+    ByteRange y = builder.output("y", {3, rows, 200});
+    builder.module.program.inputs[1].donatedTo = 0;
+    std::vector<float> left = ramp(3 * rows * 2), w = ramp(2 * 200);
+    LibraryCall call;
+    call.op = LibraryOp::MatMul;
+    call.inputShape = {{0, 3}, {0, rows}, {0, 2}};
+    call.weightShape = {{0, 2}, {0, 200}};
+    call.outputShape = {{0, 3}, {0, rows}, {0, 200}};
+    call.hasAddend = true;
+    Command &command = builder.call(call, {x, builder.constant(w), a}, y);
+    command.hasTail = true;
+    command.launch.kernel = Twice;
+    command.launch.units = {0, 3 * rows * 200};
+    command.launch.operands = {{y, true, true, DType::F32}};
+    auto session = open(load(builder.build()));
+    ASSERT_TRUE(session);
+    for (bool sameBytes : {true, false}) {
+      std::vector<float> old = ramp(3 * rows * 200), bytes = old,
+                         other(old.size(), NAN);
+      std::vector<float> &out = sameBytes ? bytes : other;
+      const void *inputs[] = {left.data(), bytes.data()};
+      void *outputs[] = {out.data()};
+      Status status = session->run(1, inputs, outputs);
+      ASSERT_TRUE(status.ok()) << status.message();
+      for (size_t i = 0; i < size_t(3 * rows); ++i)
+        for (size_t j = 0; j < 200; ++j)
+          ASSERT_EQ(out[i * 200 + j],
+                    2 * (old[i * 200 + j] + left[2 * i] * w[j] +
+                         left[2 * i + 1] * w[200 + j]))
+              << rows << ' ' << i << ' ' << j;
+    }
+  }
+}
+
 Module reluModule(const std::string &library = "kernels",
                   uint32_t alignment = 4) {
   ModuleBuilder builder;

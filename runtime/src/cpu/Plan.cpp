@@ -29,6 +29,8 @@ void Plan::setScratchpad(void *memory) {
   char *bytes = static_cast<char *>(memory);
   for (auto [slot, offset] : temporarySlots)
     slots[slot] = bytes + temporaryOffset + offset;
+  for (auto [memory, offset] : temporaryMemories)
+    dnnl_memory_set_data_handle(memory, bytes + temporaryOffset + offset);
   for (auto &call : calls)
     if (call->scratchpad)
       call->scratchpad.set_data_handle(bytes + call->scratchpadOffset);

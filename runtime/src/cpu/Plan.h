@@ -35,7 +35,7 @@ struct Step {
 class Plan {
 public:
   int64_t batch = 1;
-  /// Of library calls, followed by copies of addends that a call overwrites.
+  /// Of library calls, followed by results whose own bytes hold an addend.
   uint64_t scratchpadBytes = 0;
 
   /// Points everything at the given segment bases.
@@ -70,6 +70,8 @@ private:
   std::vector<void *> slots;
   /// Slots of bytes behind the scratchpad, with their offset there.
   std::vector<std::pair<uint32_t, uint64_t>> temporarySlots;
+  /// Memories of library calls there, likewise.
+  std::vector<std::pair<dnnl_memory_t, uint64_t>> temporaryMemories;
   uint64_t temporaryOffset = 0;
   std::vector<uint32_t> memberStarts; ///< steps
   std::vector<SlotPatch> slotPatches;

@@ -67,7 +67,10 @@ private:
   int64_t batch;
   std::unique_ptr<Plan> plan;
   uint64_t temporaryBytes = 0;
-  /// Where the next call's scratchpad and saved addend start: behind those of
+  /// Whether two ranges begin at the same byte, donated ones included.
+  bool startTogether(const ByteRange &a, const ByteRange &b) const;
+
+  /// Where the next call's scratchpad and temporary start: behind those of
   /// the members that run beside it.
   uint64_t scratchpadStart = 0, temporaryStart = 0;
   uint32_t command = 0;
@@ -106,6 +109,17 @@ void PlanBuilder::addTemporarySlot(uint64_t bytes) {
   plan->temporarySlots.push_back(
       {uint32_t(plan->slots.size()), temporaryStart});
   plan->slots.push_back(nullptr);
+}
+
+bool PlanBuilder::startTogether(const ByteRange &a, const ByteRange &b) const {
+  auto donated = [&](uint32_t segment) {
+    for (const Port &port : program.inputs)
+      if (port.donatedTo >= 0 &&
+          program.outputs[size_t(port.donatedTo)].segment == segment)
+        return port.segment;
+    return segment;
+  };
+  return a.offset == b.offset && donated(a.segment) == donated(b.segment);
 }
 
 void PlanBuilder::bindMemory(const dnnl::memory &memory, const ByteRange &range,
@@ -209,20 +223,14 @@ Status PlanBuilder::addPrimitive(const Command &command,
           evaluate(call.outputShape[0], batch))
     weightOffset = uint64_t(from) * rowBytes(call.weightShape);
 
-  // An addend in the output's own bytes is saved before the call overwrites it.
+  // Where the output's own bytes hold the addend, the call writes elsewhere,
+  // and its result is added to them.
   uint64_t outputBytes = rows < 0
                              ? *byteCount(call.outputShape, call.dtype, batch)
                              : uint64_t(rows) * rowBytes(call.outputShape);
   const ByteRange *addend =
       call.hasAddend ? &operands[2 + call.hasBias].range : nullptr;
-  bool saveAddend = addend && addend->segment == output.segment &&
-                    addend->offset == output.offset;
-  if (saveAddend) {
-    Step &step = addStep(Step::Copy);
-    step.end = int64_t(outputBytes);
-    addTemporarySlot(outputBytes);
-    addSlot(*addend, outputOffset);
-  }
+  bool inPlace = addend && startTogether(*addend, output);
 
   const void *constantWeights = nullptr;
   if (!isPool) {
@@ -246,7 +254,10 @@ Status PlanBuilder::addPrimitive(const Command &command,
     bindMemory(owned.plainWeights, operands[1].range, weightOffset);
   if (call.hasBias)
     bindMemory(owned.bias, operands[2].range);
-  bindMemory(owned.output, output, outputOffset);
+  if (inPlace)
+    plan->temporaryMemories.push_back({owned.output.get(), temporaryStart});
+  else
+    bindMemory(owned.output, output, outputOffset);
   owned.scratchpadOffset = scratchpadStart;
   if (owned.scratchpad)
     plan->scratchpadBytes = std::max<uint64_t>(
@@ -273,7 +284,7 @@ Status PlanBuilder::addPrimitive(const Command &command,
     add.end = int64_t(outputBytes / elementSize(call.dtype));
     add.oneThread = oneThread;
     addSlot(output, outputOffset);
-    if (saveAddend)
+    if (inPlace)
       addTemporarySlot(outputBytes);
     else
       addSlot(*addend, outputOffset);
