@@ -1,0 +1,101 @@
+//===- MemoryPlanner.h - Where each value of a function lies ----*- C++ -*-===//
+//
+// The state of PlanMemory: storages by value, decided in PlanMemory.cpp, and
+// the program that EmitProgram.cpp makes of them. Private to lib/Schedule.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_LIB_SCHEDULE_MEMORYPLANNER_H
+#define FUSION_LIB_SCHEDULE_MEMORYPLANNER_H
+
+#include "ArenaPlan.h"
+#include "Donation.h"
+
+#include "fusion/Analysis/BatchExtents.h"
+#include "fusion/IR/FusionDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace fusion {
+
+/// Where a value's bytes are. Several values (views) share one storage.
+struct Storage {
+  SegmentKind kind = SegmentKind::Private;
+  std::string segment; ///< its symbol
+  int64_t offset = 0;  ///< in the segment, or in the buffer of the arena
+  int64_t size = 0;    ///< bytes at the largest batch
+  int64_t buffer = -1; ///< index into the arena's buffers
+};
+
+/// Plans one function.
+class MemoryPlanner {
+public:
+  MemoryPlanner(mlir::func::FuncOp function, mlir::ModuleOp module)
+      : function(function), module(module), builder(function.getContext()) {}
+
+  mlir::FailureOr<ProgramOp> plan();
+
+  int64_t arenaBytes = 0; ///< size of the arena
+  int64_t valueBytes = 0; ///< sum of all intermediates
+  int64_t viewBytes = 0;  ///< of values that are parts of others
+
+private:
+  mlir::LogicalResult checkOps();
+  mlir::LogicalResult bindInputs();
+  mlir::LogicalResult bindValues();
+  mlir::LogicalResult bindOutputs();
+  mlir::LogicalResult emitCommand(GroupOp group);
+  mlir::LogicalResult emitCopies();
+
+  mlir::FailureOr<int64_t> bytesOf(mlir::Value value);
+  mlir::FailureOr<Extent> extentOf(mlir::Value value);
+  int64_t add(Storage storage) {
+    storages.push_back(std::move(storage));
+    return storages.size() - 1;
+  }
+  /// Equal for values that are the same bytes, donated ones too.
+  int64_t bytesIdOf(mlir::Value value) {
+    int64_t storage = storageOf(value);
+    auto found = donor.find(storage);
+    return found == donor.end() ? storage : found->second;
+  }
+  /// Storage of `value`, through views.
+  int64_t storageOf(mlir::Value value) { return valueStorage.lookup(value); }
+  mlir::LogicalResult bindConstant(mlir::Value value, llvm::StringRef key);
+  mlir::LogicalResult bindView(GroupOp group);
+  std::optional<unsigned> findInPlace(GroupOp group, unsigned output);
+  RangeAttr rangeOf(mlir::Value value);
+  mlir::ArrayAttr accesses(GroupOp group, llvm::ArrayRef<int64_t> operands,
+                           bool ofKernel);
+  PortOp emitPort(SegmentKind kind, llvm::StringRef name,
+                  llvm::StringRef segment, mlir::Value value);
+  ExtentAttr extentAttr(Extent extent) {
+    return ExtentAttr::get(builder.getContext(), extent.scale, extent.base);
+  }
+
+  mlir::func::FuncOp function;
+  mlir::ModuleOp module;
+  mlir::OpBuilder builder;
+  BatchExtents extents;
+  int64_t maxBatch = 1;
+  llvm::SmallVector<GroupOp> groups;
+  llvm::DenseMap<mlir::Operation *, int64_t>
+      position; ///< of a group, its command
+  llvm::SmallVector<Storage> storages;
+  llvm::DenseMap<mlir::Value, int64_t> valueStorage;
+  llvm::SmallVector<Lifetime> buffers;
+  llvm::StringMap<int64_t> constants;
+  llvm::SmallVector<mlir::Operation *>
+      contents; ///< of the const segment, in order
+  int64_t constBytes = 0;
+  llvm::SmallVector<Donation> donations;
+  llvm::DenseMap<int64_t, int64_t> donor; ///< result's storage -> argument's
+  llvm::SmallVector<std::pair<mlir::Value, unsigned>> copies;
+  llvm::SmallVector<int64_t>
+      storageLastUse; ///< last command that reads a storage
+};
+
+} // namespace fusion
+
+#endif // FUSION_LIB_SCHEDULE_MEMORYPLANNER_H
