@@ -106,6 +106,8 @@ struct FoldBatchNorm final : fusion::impl::FoldBatchNormBase<FoldBatchNorm> {
     if (norms.empty())
       return markAllAnalysesPreserved();
     if (exactRewritesOnly) {
+      if (foldsOnly)
+        return markAllAnalysesPreserved();
       remark::missed(module.getLoc(), getRemarkOpts(kRule))
           << remark::reason("{0} batch_norms kept: folding changes rounding, "
                             "and only exact rewrites are asked for",
@@ -120,7 +122,8 @@ struct FoldBatchNorm final : fusion::impl::FoldBatchNormBase<FoldBatchNorm> {
       if (seededBug(1) && folded > 0)
         break;
       BatchNormFold fold = analyzeBatchNorm(norm, reader, cloneFlopsPerElement);
-      reportFold(fold, norm.getLoc());
+      if (fold || !foldsOnly)
+        reportFold(fold, norm.getLoc());
       if (!fold)
         continue;
       applyFold(fold, weights);
@@ -129,7 +132,7 @@ struct FoldBatchNorm final : fusion::impl::FoldBatchNormBase<FoldBatchNorm> {
     recordRewrites(module, kRule, folded);
     if (folded > 0)
       eraseUnusedParameters(module);
-    else if (convolutions > 0)
+    else if (convolutions > 0 && !foldsOnly)
       remark::missed(module.getLoc(), getRemarkOpts(kRule))
           << remark::reason("pattern matched nothing: {0} convolutions, {1} "
                             "batch_norms, 0 folded",

@@ -357,9 +357,15 @@ int64_t LayoutRewriter::run() {
     visit(op);
   for (Operation *op : llvm::reverse(dead))
     op->erase();
+  // A source may be a transpose that was made here, for the model's own.
+  llvm::SmallPtrSet<Operation *, 8> erased;
   for (Operation *op : sources)
-    if (op->use_empty())
+    if (op->use_empty()) {
+      erased.insert(op);
       op->erase();
+    }
+  llvm::erase_if(transposes,
+                 [&](Operation *op) { return erased.contains(op); });
   return reorderedSums;
 }
 

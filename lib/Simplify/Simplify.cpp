@@ -34,6 +34,10 @@ void fusion::buildSimplifyPipeline(OpPassManager &pm,
   pm.addPass(createCanonicalize());
   pm.addPass(createPropagateLayout(propagate));
   pm.addPass(createCanonicalize());
+  // Moves between a convolution and a BatchNorm may be gone by now.
+  fold.foldsOnly = true;
+  pm.addPass(createFoldBatchNorm(fold));
+  pm.addPass(createCanonicalize());
   // Constants that the layout transposed.
   pm.addPass(createEvaluateConstants(evaluate));
   pm.addPass(createCanonicalize());

@@ -1,8 +1,9 @@
 //===- StructuralPatterns.cpp - Exact rewrites of data movement -----------===//
 //
-// Moves that merge, cancel, or go to where fewer elements are touched. What holds
-// for an op and its operand alone is in the dialect (lib/IR/Canonicalization.cpp,
-// Folders.cpp); here is what looks further or costs new ops.
+// Moves that merge, cancel, or go to where fewer elements are touched. What
+// holds for an op and its operand alone is in the dialect
+// (lib/IR/Canonicalization.cpp, Folders.cpp); here is what looks further or
+// costs new ops.
 //
 //===----------------------------------------------------------------------===//
 #include "LayoutTransfer.h"

@@ -126,3 +126,16 @@ func.func @spatial_reshapes(%x: tensor<1x1x4x6xf32>) -> tensor<1x96x2xf32> {
   %t = fusion.transpose %s permutation = [0, 2, 1] : tensor<1x2x96xf32>
   return %t : tensor<1x96x2xf32>
 }
+
+// -----
+
+// A transpose that moves nothing, which other passes would have dropped.
+// CHECK-LABEL: func @moves_nothing
+// CHECK: %[[C:.*]] = fusion.conv {{.*}} nhwc
+// CHECK-NEXT: fusion.max_pool %[[C]] {{.*}} nhwc
+func.func @moves_nothing(%x: tensor<1x3x5xf16>, %w: tensor<2x3x2xf16>) -> tensor<1x2x3xf16> {
+  %c = fusion.conv %x, %w strides = [1] pad_low = [0] pad_high = [0] dilations = [1] groups = 1 layout = nchw : tensor<1x3x5xf16>, tensor<2x3x2xf16>
+  %t = fusion.transpose %c permutation = [0, 1, 2] : tensor<1x2x4xf16>
+  %y = fusion.max_pool %t window = [3] strides = [1] pad_low = [0] pad_high = [1] dilations = [1] layout = nchw : tensor<1x2x4xf16>
+  return %y : tensor<1x2x3xf16>
+}

@@ -52,6 +52,8 @@ def FoldBatchNorm : Pass<"fusion-fold-batch-norm", "::mlir::ModuleOp"> {
            "Fold nothing, since folding changes rounding">,
     Option<"cloneFlopsPerElement", "clone-flops-per-element", "int64_t", "32",
            "Repeat a convolution that has other users if it costs at most this many flops an element of its result">,
+    Option<"foldsOnly", "folds-only", "bool", "false",
+           "No remark on what is not folded: it was told before">,
     Option<"parameterFolder", "parameter-folder", "std::string", "",
            "Folder that parameters' files are relative to (default: the module's own)">
   ];

@@ -162,7 +162,7 @@ class Norms(Builder):
     def bounded(self, x):
         """Squares of these have a sum in every type: a norm adds them up in f32
         where the reference has more range."""
-        if x.magnitude or x.dtype in ("f16", "f64"):
+        if x.magnitude or x.dtype in ("f16", "f64") or not self.canAppear(x.shape):
             return x
         low, high = self.splat(x.shape, x.dtype, -(2.0**40)), self.splat(x.shape, x.dtype, 2.0**40)
         return self.emit("clamp {0}, {1}, {2} : {t0}", [x, low, high], x.shape, x.dtype, None, rounds=not x.clean)

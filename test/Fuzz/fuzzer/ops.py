@@ -318,7 +318,9 @@ class Reductions(Builder):
             dims = list(range(begin, rank))
         elif self.chance(0.2):
             dims = sorted(self.random.sample(range(rank), self.random.randint(1, rank)))
-        kinds = [] if x.dtype == "i1" else ["sum", "sum", "sum", "prod"] + ["mean"] * (x.dtype in FLOATS)
+        # A product of many floats overflows before, or after, it meets a zero.
+        count = elements([x.shape[d] for d in dims])
+        kinds = [] if x.dtype == "i1" else ["sum", "sum", "sum"] + ["prod"] * (x.dtype in INTS or count <= 24) + ["mean"] * (x.dtype in FLOATS)
         if all(x.shape[d] for d in dims):
             kinds += ["max", "min"]
         if not kinds:
@@ -326,7 +328,6 @@ class Reductions(Builder):
         kind = self.random.choice(kinds)
         if kind in ("sum", "mean", "prod"):
             x = self.tame(x)
-        count = elements([x.shape[d] for d in dims])
         if self.exact and x.dtype in FLOATS and kind in ("prod", "mean") and (
                 count > 5 or not isStatic([x.shape[d] for d in dims]) or count & (count - 1)):
             kind = "sum"
