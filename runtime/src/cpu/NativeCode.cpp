@@ -42,7 +42,7 @@ static Status systemError(const char *what) {
 }
 
 /// Whether `size` more bytes, and some for the loader itself, can be mapped: it
-/// does not say why it failed.
+/// does not say why it failed, except in errno where malloc did.
 static bool canMap(size_t size) {
   size += size_t(1) << 20;
   void *bytes = mmap(nullptr, size, PROT_READ | PROT_WRITE,
@@ -104,9 +104,10 @@ Expected<std::unique_ptr<NativeCode>> NativeCode::load(const Module &module) {
   if (code->descriptor < 0)
     return systemError("can't make an anonymous file");
   std::string path = "/proc/self/fd/" + std::to_string(code->descriptor);
+  errno = 0;
   code->handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!code->handle) {
-    bool noMemory = !canMap(module.nativeCode.size());
+    bool noMemory = errno == ENOMEM || !canMap(module.nativeCode.size());
     const char *why = dlerror();
     return Status(noMemory ? Code::Resources : Code::Environment,
                   std::string("native code: can't be mapped") +
