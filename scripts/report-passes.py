@@ -37,6 +37,8 @@ SIMPLIFY = ("canonicalize evaluate-constants fold-batch-norm canonicalize propag
             "evaluate-constants canonicalize raise-idioms evaluate-constants canonicalize").split()
 FUSE = "decompose-named merge-projections fuse-vertical split-groups fuse-horizontal".split()
 REST = "emit-kernels lower-kernels plan-memory verify-schedule".split()
+# What verify-rewrites needs before it: a log, and passes that write to it.
+REWRITES = "track-rewrites raise-idioms merge-projections".split()
 ON_FUNCTIONS = {"decompose-named", "fuse-vertical", "split-groups", "fuse-horizontal", "unfuse-groups",
                 "record-fusion-certificate", "verify-fusion-certificate"}
 # These decide: over all networks and settings each must fire and be refused.
@@ -107,7 +109,7 @@ def makeSettings(folder):
             Setting("exact rewrites only", EXACT),
             Setting("trainable weights", rewrite=makeTrainable),
             Setting("batch 8", batch=8),
-            Setting("h200, all threads", dict.fromkeys(FUSE[2:], f"device={path}")))
+            Setting("h200, all threads", dict.fromkeys(FUSE[1:], f"device={path}")))
 
 
 # ===----------------------------------------------------------------------=== #
@@ -275,9 +277,12 @@ def checkTwice(result, folder, stages, evaluate):
         "explain-pair": ("merge-projections", [track, *fuse]),
         "write-plan": ("merge-projections", [track, *fuse]),
         "unfuse-groups": ("fuse-horizontal", []),
+        "track-rewrites": ("propagate-layout", []),
     }
     if evaluate:
         places["verify-fusion"] = ("merge-projections", [track, *fuse])
+        # On what nothing was replaced it is quick, and must accept it twice, too.
+        places["verify-rewrites"] = ("propagate-layout", [(name, "") for name in REWRITES])
     options = {"track-decisions": track[1], "explain-pair": "pair=#1,#2", "write-plan": f"file={plan}"}
 
     def compare(name, stage, words):
@@ -294,7 +299,7 @@ def checkTwice(result, folder, stages, evaluate):
         step = (name, options.get(name, ""))
         compare(name, stage, lambda times: [pipeline(*before, *[step] * times)])
     # Of any other pass only the flag is known.
-    for name in sorted(set(listPasses()) - result.twice - {"verify-fusion"}):
+    for name in sorted(set(listPasses()) - result.twice - {"verify-fusion", "verify-rewrites"}):
         compare(name, SIMPLIFY[-1], lambda times: [f"--fusion-{name}"] * times)
 
 
