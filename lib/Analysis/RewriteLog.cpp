@@ -16,6 +16,8 @@ void RewriteLog::stop() {
   rewrites.clear();
   mapping.clear();
   module = nullptr;
+  isStale = false;
+  unlogged.clear();
 }
 
 void RewriteLog::start(ModuleOp original) {
@@ -59,6 +61,11 @@ void RewriteLog::copyParameters(Operation *op) {
 }
 
 void RewriteLog::declare(StringRef rule, Value old, Value now, bool isExact) {
+  if (isStale) {
+    if (unlogged.empty())
+      unlogged = rule.str();
+    return;
+  }
   auto before = dyn_cast_or_null<OpResult>(mapping.lookupOrNull(old));
   auto result = dyn_cast<OpResult>(now);
   if (!module || !before || !result)

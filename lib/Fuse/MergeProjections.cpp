@@ -176,6 +176,7 @@ struct MergeProjections final
       if (failed(proof.verify()))
         return signalPassFailure();
     }
+    markAnalysesPreserved<RewriteLog>();
     if (changed)
       eraseUnusedParameters(module);
     else

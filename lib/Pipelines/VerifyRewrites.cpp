@@ -161,6 +161,13 @@ struct VerifyRewrites : fusion::impl::VerifyRewritesBase<VerifyRewrites> {
     // It was checked already.
     if (!log->get().getModule())
       return;
+    if (StringRef rule = log->get().getUnlogged(); !rule.empty()) {
+      getOperation().emitError()
+          << "what " << rule << " replaced was not logged, as a pass behind "
+          << "fusion-track-rewrites changed other values; put "
+          << "fusion-track-rewrites right before it";
+      return signalPassFailure();
+    }
     reference::Options options;
     options.moduleDirectory =
         getParameterFolder(getOperation(), parameterFolder);

@@ -103,6 +103,7 @@ struct RaiseIdioms final : fusion::impl::RaiseIdiomsBase<RaiseIdioms> {
         return signalPassFailure();
     }
     recordRewrites(module, kRule, rounded);
+    markAnalysesPreserved<RewriteLog>();
     if (raised == 0)
       markAllAnalysesPreserved();
   }

@@ -31,12 +31,19 @@ struct LoggedRewrite {
   bool isExact;
 };
 
-/// An analysis of a module that stays valid: it describes the module as it was.
+/// An analysis of a module that stays: it describes the module as it was. A
+/// pass that keeps it up to date says that it preserves it; behind any other
+/// that changes the module it logs no more, as it knows values by their
+/// addresses.
 class RewriteLog {
 public:
   explicit RewriteLog(mlir::Operation *) {}
 
-  bool isInvalidated(const mlir::AnalysisManager::PreservedAnalyses &) {
+  bool isInvalidated(const mlir::AnalysisManager::PreservedAnalyses &passes) {
+    if (module && !passes.isPreserved<RewriteLog>()) {
+      mapping.clear();
+      isStale = true;
+    }
     return false;
   }
 
@@ -45,7 +52,8 @@ public:
 
   /// Logs that `now` replaces `old`. Both exist, and `now` is computed by ops
   /// made since the start from values that are older than `old`. What is no
-  /// graph at the level of a function is passed over.
+  /// graph at the level of a function is passed over. In a stale log the rule
+  /// is remembered only.
   void declare(llvm::StringRef rule, mlir::Value old, mlir::Value now,
                bool isExact);
 
@@ -57,6 +65,9 @@ public:
 
   /// In the order of their declaration.
   llvm::ArrayRef<LoggedRewrite> getRewrites() const { return rewrites; }
+  /// The first rule that could not be logged, as a pass before it changed the
+  /// module unlogged; empty if there is none.
+  llvm::StringRef getUnlogged() const { return unlogged; }
   /// Null before the start and behind the end.
   mlir::ModuleOp getModule() const {
     return module ? module.get() : mlir::ModuleOp();
@@ -69,6 +80,8 @@ private:
   /// From the module's values and ops to the log's.
   mlir::IRMapping mapping;
   llvm::SmallVector<LoggedRewrite, 0> rewrites;
+  bool isStale = false;
+  std::string unlogged;
 };
 
 /// What a pipeline adds around a pass that logs, if the log is to be checked.

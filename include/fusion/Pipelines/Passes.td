@@ -31,7 +31,8 @@ def TrackRewrites : Pass<"fusion-track-rewrites", "::mlir::ModuleOp"> {
     Passes that declare what they replace (fusion-raise-idioms,
     fusion-merge-projections) write the old and the new expression down.
 
-    Requires: nothing. Ensures: a log until the pass manager ends.
+    Requires: nothing. Ensures: a log until the pass manager ends. It stops where
+    another pass changes the module: start it again behind that.
     Leaves alone: everything. Reports: nothing.
   }];
   let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
