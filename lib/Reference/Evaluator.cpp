@@ -45,19 +45,10 @@ static llvm::Error checkType(mlir::Operation *op, mlir::Type declared,
 // Donated arguments
 //===----------------------------------------------------------------------===//
 
-static mlir::Value rootOf(mlir::Value value) {
-  while (auto view = value.getDefiningOp<ReshapeOp>())
-    value = view.getInput();
-  return value;
-}
-
 /// Refuses donations to a result that does not exist, has another type or two
-/// donors, and a donated argument that is another result as well.
+/// donors.
 llvm::Error RankEvaluator::checkDonations() {
   mlir::Operation *terminator = function.getBody().front().getTerminator();
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t, 1>> resultsOf;
-  for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
-    resultsOf[rootOf(value)].push_back(i);
   llvm::DenseMap<int64_t, unsigned> donorOf;
   for (mlir::BlockArgument argument : function.getArguments()) {
     unsigned number = argument.getArgNumber();
@@ -80,10 +71,6 @@ llvm::Error RankEvaluator::checkDonations() {
     if (!isNew)
       return refuse("which has the bytes of argument '" +
                     getArgumentName(function, donor->second) + "' already");
-    for (int64_t other : resultsOf.lookup(argument))
-      if (other != result)
-        return refuse("but is result " + llvm::Twine(other) +
-                      " too: return a copy, or do not donate it");
   }
   return llvm::Error::success();
 }

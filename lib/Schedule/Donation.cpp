@@ -1,6 +1,6 @@
 //===- Donation.cpp - Arguments that give their bytes to results ----------===//
 //
-// One look at each group's inputs and at each result. Linear.
+// One look at each group's inputs, at each result and at each copy. Linear.
 //
 //===----------------------------------------------------------------------===//
 #include "Donation.h"
@@ -49,19 +49,19 @@ static bool computesInPlace(GroupOp group, Value result, Value argument) {
 FailureOr<SmallVector<Donation>>
 fusion::findDonations(func::FuncOp function, ArrayRef<GroupOp> groups) {
   auto returned = function.getBody().front().getTerminator()->getOperands();
-  // Position of each group, of the last reader of a value's bytes, and results
-  // by value.
+  // Position of each group, of the last reader of a value's bytes, and the
+  // values behind results.
   llvm::DenseMap<Operation *, unsigned> position;
   llvm::DenseMap<Value, unsigned> lastReader;
-  llvm::DenseMap<Value, SmallVector<unsigned, 1>> resultsOf;
+  llvm::DenseSet<Value> returnedRoots;
   for (GroupOp group : groups) {
     unsigned at = position.size();
     position[group] = at;
     for (Value input : group.getInputs())
       lastReader[baseOf(input)] = at;
   }
-  for (auto [i, value] : llvm::enumerate(returned))
-    resultsOf[rootOf(value)].push_back(i);
+  for (Value value : returned)
+    returnedRoots.insert(rootOf(value));
 
   SmallVector<Donation> donations;
   llvm::SmallDenseMap<unsigned, unsigned> donorOf;
@@ -87,19 +87,44 @@ fusion::findDonations(func::FuncOp function, ArrayRef<GroupOp> groups) {
     if (!isNew)
       return fail() << "which has the bytes of argument " << donor->second
                     << " already";
-    for (unsigned other : resultsOf.lookup(argument))
-      if (other != result)
-        return fail() << "but is result " << other
-                      << " too: return a copy, or do not donate it";
-
     Donation donation{number, static_cast<unsigned>(result)};
     Value root = rootOf(returned[result]);
     donation.isIdentity = root == argument;
-    if (auto writer = root.getDefiningOp<GroupOp>())
+    // An argument that is another result is copied there at the end, so its
+    // bytes are written later still.
+    auto writer = root.getDefiningOp<GroupOp>();
+    if (writer && !returnedRoots.contains(argument))
       donation.isDirect = (seededBug(12) || lastReader.lookup(argument) <=
                                                 position.lookup(writer)) &&
                           computesInPlace(writer, root, argument);
     donations.push_back(donation);
   }
   return donations;
+}
+
+CopyOrder fusion::orderCopies(ArrayRef<int64_t> overwriters) {
+  CopyOrder result;
+  SmallVector<unsigned> waitsFor(overwriters.size(), 0);
+  for (int64_t later : overwriters)
+    if (later >= 0)
+      ++waitsFor[later];
+  for (auto [i, count] : llvm::enumerate(waitsFor))
+    if (count == 0)
+      result.order.push_back(i);
+  for (size_t at = 0; at < result.order.size(); ++at) {
+    int64_t later = overwriters[result.order[at]];
+    if (later >= 0 && --waitsFor[later] == 0)
+      result.order.push_back(later);
+  }
+  // Who still waits is on a ring: each copy has at most one overwriter.
+  for (unsigned start = 0; start < overwriters.size(); ++start) {
+    if (waitsFor[start] == 0)
+      continue;
+    result.rings.push_back(result.order.size());
+    for (unsigned i = start; waitsFor[i] != 0; i = overwriters[i]) {
+      waitsFor[i] = 0;
+      result.order.push_back(i);
+    }
+  }
+  return result;
 }

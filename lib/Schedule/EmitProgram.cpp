@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace fusion;
 
-RangeAttr MemoryPlanner::rangeOf(Value value) {
-  const Storage &storage = storages[storageOf(value)];
+RangeAttr MemoryPlanner::rangeOf(int64_t index) {
+  const Storage &storage = storages[index];
   int64_t offset = storage.offset;
   if (storage.buffer >= 0)
     offset += buffers[storage.buffer].offset;
@@ -114,20 +114,14 @@ LogicalResult MemoryPlanner::emitCommand(GroupOp group) {
 }
 
 LogicalResult MemoryPlanner::emitCopies() {
-  for (auto [value, output] : copies) {
+  for (auto [value, source, target] : copies) {
     FailureOr<Extent> count = extentOf(value);
     if (failed(count))
       return failure();
     int64_t width = getElementBytes(
         cast<RankedTensorType>(value.getType()).getElementType());
-    RangeAttr source = rangeOf(value);
-    auto target = RangeAttr::get(
-        builder.getContext(),
-        FlatSymbolRefAttr::get(builder.getContext(),
-                               llvm::formatv("out{0}", output).str()),
-        0, source.getSize(), 0);
     CopyOp::create(builder, value.getLoc(), builder.getI64IntegerAttr(0),
-                   source, target,
+                   rangeOf(source), rangeOf(target),
                    extentAttr({count->scale * width, count->base * width}));
   }
   return success();
@@ -164,9 +158,9 @@ FailureOr<ProgramOp> MemoryPlanner::plan() {
     minBatch = bounds[0];
     maxBatch = bounds[1];
   }
-  if (failed(checkOps()) || failed(bindInputs()) || failed(bindValues()) ||
-      failed(bindOutputs()))
+  if (failed(checkOps()) || failed(bindInputs()) || failed(bindValues()))
     return failure();
+  bindOutputs();
   arenaBytes = planArena(buffers);
 
   Location loc = function.getLoc();

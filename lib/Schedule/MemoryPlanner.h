@@ -28,6 +28,12 @@ struct Storage {
   int64_t buffer = -1; ///< index into the arena's buffers
 };
 
+/// A copy behind all groups, of all bytes of `value` at the batch.
+struct FinalCopy {
+  mlir::Value value;      ///< for its size and place in the source
+  int64_t source, target; ///< storages
+};
+
 /// Plans one function.
 class MemoryPlanner {
 public:
@@ -44,7 +50,8 @@ private:
   mlir::LogicalResult checkOps();
   mlir::LogicalResult bindInputs();
   mlir::LogicalResult bindValues();
-  mlir::LogicalResult bindOutputs();
+  void bindOutputs();
+  void orderFinalCopies();
   mlir::LogicalResult emitCommand(GroupOp group);
   mlir::LogicalResult emitCopies();
 
@@ -65,7 +72,8 @@ private:
   mlir::LogicalResult bindConstant(mlir::Value value, llvm::StringRef key);
   mlir::LogicalResult bindView(GroupOp group);
   std::optional<unsigned> findInPlace(GroupOp group, unsigned output);
-  RangeAttr rangeOf(mlir::Value value);
+  RangeAttr rangeOf(int64_t storage);
+  RangeAttr rangeOf(mlir::Value value) { return rangeOf(storageOf(value)); }
   mlir::ArrayAttr accesses(GroupOp group, llvm::ArrayRef<int64_t> operands,
                            bool ofKernel);
   PortOp emitPort(SegmentKind kind, llvm::StringRef name,
@@ -91,7 +99,7 @@ private:
   int64_t constBytes = 0;
   llvm::SmallVector<Donation> donations;
   llvm::DenseMap<int64_t, int64_t> donor; ///< result's storage -> argument's
-  llvm::SmallVector<std::pair<mlir::Value, unsigned>> copies;
+  llvm::SmallVector<FinalCopy> copies;    ///< in order
   llvm::SmallVector<int64_t>
       storageLastUse; ///< last command that reads a storage
 };

@@ -265,7 +265,7 @@ LogicalResult MemoryPlanner::bindValues() {
   return success();
 }
 
-LogicalResult MemoryPlanner::bindOutputs() {
+void MemoryPlanner::bindOutputs() {
   llvm::SmallDenseSet<unsigned> identities;
   for (const Donation &donation : donations)
     if (donation.isIdentity)
@@ -279,9 +279,60 @@ LogicalResult MemoryPlanner::bindOutputs() {
     // The argument itself: its bytes are the result's already.
     if (identities.contains(i))
       continue;
-    copies.push_back({value, unsigned(i)});
+    Storage target;
+    target.kind = SegmentKind::Output;
+    target.segment = segment;
+    target.size = storage.size;
+    copies.push_back({value, storageOf(value), add(target)});
   }
-  return success();
+  orderFinalCopies();
+}
+
+/// A donated argument that is another result is copied there before its own
+/// result is copied over it. Where such copies form a ring (two arguments that
+/// swap their values), the value that the first of them overwrites waits in the
+/// arena.
+void MemoryPlanner::orderFinalCopies() {
+  llvm::StringMap<int64_t> copyTo; // output's segment -> its copy
+  for (auto [i, copy] : llvm::enumerate(copies))
+    copyTo[storages[copy.target].segment] = i;
+  llvm::DenseMap<int64_t, int64_t> overwriterOf; // argument's storage -> copy
+  for (const Donation &donation : donations) {
+    auto copy = copyTo.find(llvm::formatv("out{0}", donation.result).str());
+    if (copy != copyTo.end())
+      overwriterOf[storageOf(function.getArgument(donation.argument))] =
+          copy->second;
+  }
+  SmallVector<int64_t> overwriters;
+  for (const FinalCopy &copy : copies) {
+    auto found = overwriterOf.find(copy.source);
+    overwriters.push_back(found == overwriterOf.end() ? -1 : found->second);
+  }
+
+  auto [order, rings] = orderCopies(overwriters);
+  SmallVector<FinalCopy> ordered;
+  size_t numInLine = rings.empty() ? order.size() : rings.front();
+  for (unsigned i : ArrayRef(order).take_front(numInLine))
+    ordered.push_back(copies[i]);
+  for (auto [number, start] : llvm::enumerate(rings)) {
+    size_t end = number + 1 < rings.size() ? rings[number + 1] : order.size();
+    FinalCopy last = copies[order[end - 1]];
+    Storage aside;
+    aside.segment = "arena";
+    aside.size = storages[last.source].size;
+    aside.buffer = buffers.size();
+    // No value of the arena is read any more, and rings come one by one.
+    Lifetime buffer;
+    buffer.first = buffer.last = groups.size() + 1 + number;
+    buffer.size = aside.size;
+    buffers.push_back(buffer);
+    int64_t saved = add(aside);
+    ordered.push_back({last.value, last.source, saved});
+    for (size_t i = start; i + 1 < end; ++i)
+      ordered.push_back(copies[order[i]]);
+    ordered.push_back({last.value, saved, last.target});
+  }
+  copies = std::move(ordered);
 }
 
 namespace {

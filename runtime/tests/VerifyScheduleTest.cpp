@@ -156,6 +156,22 @@ TEST(VerifySchedule, DonatedInputAndOutputAreTheSameBytes) {
   EXPECT_REFUSED(b, "S5");
 }
 
+TEST(VerifySchedule, AnInputIsReadBeforeItsOutputTakesItsBytes) {
+  for (uint32_t streams : {1, 2}) {
+    Builder b(streams);
+    uint32_t x = b.input(64), y = b.output(64), z = b.output(64);
+    b.program.inputs[0].donatedTo = 0;
+    Builder late = b;
+    EXPECT_ACCEPTED(b.launch(0, {{x, 0, 64}}, {{z, 0, 64}})
+                        .launch(0, {}, {}, {{x, 0, 64}, {y, 0, 64}})
+                        .launch(0, {{y, 0, 64}}, {arena(0, 64)}));
+    late.launch(0, {}, {{y, 32, 32}}).launch(0, {}, {{z, 32, 32}});
+    Builder other = late;
+    EXPECT_ACCEPTED(other.launch(0, {{x, 0, 32}}, {{z, 0, 32}}));
+    EXPECT_REFUSED(late.launch(0, {{x, 0, 64}}, {{z, 0, 64}}), "S4");
+  }
+}
+
 TEST(VerifySchedule, ReadingWhatNothingWroteIsRefused) {
   EXPECT_REFUSED(Builder().launch(0, {arena(0, 4)}, {}), "S4");
   EXPECT_REFUSED(

@@ -21,10 +21,3 @@ func.func @main(%a: tensor<4xf32> {fusion.donated = 0}) -> tensor<2x2xf32> {
 func.func @main(%a: tensor<4xf32> {fusion.donated = 0}, %b: tensor<4xf32> {fusion.donated = 0}) -> tensor<4xf32> {
   return %a : tensor<4xf32>
 }
-
-// -----
-
-// expected-error @+1 {{argument 0 is donated to result 0, but is result 1 too: return a copy, or do not donate it}}
-func.func @main(%a: tensor<4xf32> {fusion.donated = 0}, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  return %b, %a : tensor<4xf32>, tensor<4xf32>
-}

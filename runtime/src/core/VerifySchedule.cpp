@@ -190,6 +190,13 @@ Status ScheduleVerifier::read(IntervalMap &map, uint32_t segment,
                  std::to_string(interval.writer.command) +
                  " wrote for allocation " +
                  std::to_string(interval.allocation));
+    if (range.segment == segment && kind == SegmentKind::Input &&
+        interval.allocation != 0)
+      return bad("S4: reads byte " +
+                 std::to_string(std::max(it->first, range.offset)) +
+                 " of input segment " + std::to_string(segment) +
+                 ", which command " + std::to_string(interval.writer.command) +
+                 " wrote as the output that the input is donated to");
     reached = interval.end;
     if (oneStream)
       continue;
@@ -227,7 +234,11 @@ Status ScheduleVerifier::write(IntervalMap &map, uint32_t segment,
   }
   Interval written;
   written.end = end;
-  written.allocation = range.allocation;
+  // What is written to a donated input under its output's name is another
+  // value than the input's.
+  written.allocation = program.segments[segment].kind == SegmentKind::Input
+                           ? range.segment != segment
+                           : range.allocation;
   written.writer = now;
   uint64_t start = range.offset;
   // Neighbours of one history merge, so that a buffer filled piece by piece

@@ -6,7 +6,12 @@
 # ===----------------------------------------------------------------------=== #
 """Reported cases: memory planning."""
 
+import sys
+
 from harness import *  # noqa: F401,F403
+
+sys.path.insert(0, str(ROOT / "python"))
+from fusion_compiler import runtime  # noqa: E402
 
 
 @case
@@ -62,3 +67,34 @@ def outputOverItsInputNeedsOneIndexMap(t):
           %m = fusion.matmul %x, %i : {T}, {T}"""
         t.agree(program(inputs, later, {"y": ("%d", T), "s": ("%s", f"tensor<{n * n}xf32>"), "w": ("%w", T), "m": ("%m", T)}, attributes=donated), inputs,
                 {"y": x + z, "s": x.reshape(-1)[::-1], "w": x * (x + z), "m": x}, ways=("plain", "unfused"))
+
+
+@case
+def donatedArgumentIsAnotherResult(t):
+    """a result that folds to a donated argument: it is the value that the
+    argument came with, in the caller's own buffers too, and where arguments
+    swap their bytes."""
+    a, b, c = (np.arange(6, dtype=F32) + first for first in (1, 11, 21))
+    T, inputs = typeOf(a), {"a": a, "b": b, "c": c}
+    given = {name: f"fusion.donated = {i} : i64, " for i, name in enumerate("abc")}
+    twice = "".join(f"%{v}n = fusion.neg %{v} : {T}\n%{v}o = fusion.neg %{v}n : {T}\n" for v in "abc")
+    view = twice + f"%r = fusion.reshape %a : {T} to tensor<2x3xf32>\n%u = fusion.add %a, %b : {T}\n"
+    for names, donors, body, results in (
+        ("one", "a", view, {"y": ("%u", T, a + b), "o": ("%ao", T, a)}),
+        ("a view", "a", view, {"y": ("%u", T, a + b), "o": ("%r", "tensor<2x3xf32>", a.reshape(2, 3))}),
+        ("itself and a view", "a", view, {"y": ("%ao", T, a), "o": ("%r", "tensor<2x3xf32>", a.reshape(2, 3)), "s": ("%a", T, a)}),
+        ("a row", "ab", view, {"y": ("%bo", T, b), "z": ("%co", T, c), "o": ("%ao", T, a), "u": ("%u", T, a + b)}),
+        ("a swap", "ab", view, {"y": ("%bo", T, b), "z": ("%ao", T, a), "u": ("%u", T, a + b)}),
+        ("a ring", "abc", view, {"y": ("%bo", T, b), "z": ("%co", T, c), "o": ("%ao", T, a), "s": ("%bo", T, b)}),
+    ):
+        text = program(inputs, body, {name: result[:2] for name, result in results.items()}, attributes={name: given[name] for name in donors})
+        want = {name: result[2] for name, result in results.items()}
+        t.agree(text, inputs, want)
+        session = runtime.load(str(t.compile(t.write(text))[0])).session()
+        buffers = {name: array.copy() for name, array in inputs.items()}
+        outputs = {name: np.full_like(array, np.nan) for name, array in want.items()}
+        for donor, name in zip(donors, outputs):
+            outputs[name] = buffers[donor]
+        session.run(buffers, outputs)
+        for name, array in want.items():
+            compare(f"{names}, in place, output {name}", outputs[name], array, 0.0, 0.0)
