@@ -46,7 +46,8 @@ void fusion::buildSimplifyPipeline(OpPassManager &pm,
   checks.addBefore(pm);
   pm.addPass(createRaiseIdioms(raise));
   checks.addAfter(pm);
-  // Scales that a named op takes in another shape.
+  // Scales that a named op takes in another shape, named ops of constants.
+  pm.addPass(createCanonicalize());
   pm.addPass(createEvaluateConstants(evaluate));
   pm.addPass(createCanonicalize());
 }

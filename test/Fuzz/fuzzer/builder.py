@@ -124,6 +124,8 @@ class Builder:
         return None
 
     def broadcast(self, value, dims, shape):
+        if not self.canAppear([dim for i, dim in enumerate(shape) if i not in dims or value.shape[dims.index(i)] == 1]):
+            raise Unmakable
         scales = [dim.scale for i, dim in enumerate(shape) if isinstance(dim, Batch) and (
             i not in dims or value.shape[dims.index(i)] == 1)]
         scale = f" {{{{batch_scale = {scales[0]} : i64}}}}" if scales and scales[0] != 1 else ""

@@ -70,16 +70,15 @@ class Generator(Elementwise, Moves, Reductions, Contractions, Norms, Motifs):
         if graph.outputs and self.chance(0.03):
             graph.outputs.append(self.random.choice(graph.outputs))
         if graph.inputs and self.chance(0.03):
-            value = self.random.choice(graph.inputs)[0]
-            graph.outputs += [value] if value not in graph.donated else []
+            graph.outputs.append(self.random.choice(graph.inputs)[0])
         if self.chance(0.3):
             self.donate()
         graph.donated = {value: result for value, result in graph.donated.items() if graph.outputs.count(result) == 1}
         graph.prune()
 
     def donate(self):
-        """Gives the bytes of an input to the result that is its only reader."""
-        inputs = {value for value, _ in self.graph.inputs if value.readers == 1 and value not in self.graph.outputs}
+        """Gives the bytes of an input to a result that reads it."""
+        inputs = {value for value, _ in self.graph.inputs if value.readers <= 2}
         for op in self.graph.ops:
             result = op.results[0]
             if op.name not in ("add", "sub", "mul", "neg", "relu", "max", "scatter", "update_slice", "select"):

@@ -396,8 +396,6 @@ class Motifs(Builder):
         z = self.binary("add", self.unary("neg", p, p.magnitude), self.transposed(turned, [1, 0]))
         self.graph.outputs.append(y)
         self.graph.donated[p] = y
-        # Nothing else may return it: an argument can't be two results.
-        self.values.remove(p)
         return z
 
     def makeConcatResidual(self):

@@ -169,7 +169,8 @@ class Norms(Builder):
 
     def rowNorm(self, x, axis):
         x = self.bounded(x)
-        scale = self.like(x.shape[axis:], x.dtype) if self.chance(0.6) else None
+        # An infinity times what is 0 but for a rounding is a NaN, or not.
+        scale = self.input(x.shape[axis:], x.dtype, special=False) if self.chance(0.6) else None
         bias = self.like(x.shape[axis:], x.dtype) if self.chance(0.4) else None
         operands = [x] + [value for value in (scale, bias) if value]
         words = "".join(f" {word} {{{operands.index(value)}}}" for word, value in (("scale", scale), ("bias", bias)) if value)
