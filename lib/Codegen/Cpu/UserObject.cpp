@@ -14,6 +14,7 @@
 #include "llvm/ObjCopy/ConfigManager.h"
 #include "llvm/ObjCopy/ObjCopy.h"
 #include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <set>
 
@@ -167,9 +168,22 @@ static bool isLinkersSection(StringRef name) {
                       name);
 }
 
+/// The most bytes of code and data that the runtime loads from one module, with
+/// room for what is ours (runtime/src/cpu/ElfCheck.cpp).
+static constexpr uint64_t kMostLoadedBytes = uint64_t(1) << 31;
+
 static Error checkSections(const ELF64LEObjectFile &file, bool isPure) {
+  uint64_t total = 0;
   for (const ELFSectionRef section : file.sections()) {
     uint64_t flags = section.getFlags();
+    // lld would open the libraries that it names.
+    if (section.getType() == ELF::SHT_LLVM_DEPENDENT_LIBRARIES)
+      return createStringError("asks for other libraries: a kernel has none");
+    if (flags & ELF::SHF_ALLOC)
+      total = SaturatingAdd(total, section.getSize());
+    if (total > kMostLoadedBytes)
+      return createStringError("has more than 2 GiB of code and data: pass "
+                               "large data as operands");
     if (!(flags & ELF::SHF_ALLOC) || section.getSize() == 0)
       continue;
     Expected<StringRef> name = section.getName();
@@ -256,9 +270,16 @@ Expected<SmallVector<char, 0>> codegen::isolateUserObject(
     Expected<uint32_t> flags = symbol.getFlags();
     if (!flags)
       return flags.takeError();
-    if (symbol.getELFType() == ELF::STT_FUNC &&
-        symbol.getBinding() != ELF::STB_LOCAL &&
-        !(*flags & SymbolRef::SF_Undefined))
+    if (symbol.getELFType() != ELF::STT_FUNC ||
+        symbol.getBinding() == ELF::STB_LOCAL ||
+        (*flags & SymbolRef::SF_Undefined))
+      continue;
+    // An asm statement may have left the compiler in a section of data.
+    Expected<section_iterator> home = symbol.getSection();
+    if (!home)
+      return home.takeError();
+    if (*home != file->section_end() &&
+        (ELFSectionRef(**home).getFlags() & ELF::SHF_EXECINSTR))
       defined.insert(name->str());
   }
   objcopy::ConfigManager config;

@@ -396,6 +396,22 @@ def checkKernelErrors(folder):
     for section in (".interp", ".dynamic"):
         refused(f"a section {section}", folder,
                 one(f'__asm__(".section {section},\\"a\\"\\n.quad 1\\n.text");\n' + head + "{}"), 3, section, "linker")
+    # What would keep the assembler busy for ever, or take all memory, spelled in
+    # any case.
+    for endless in (".rept 1000000000\\nnop\\n.endr", ".RePt 1000000000\\nnop\\n.endr", ".macro f\\n.endm",
+                    ".fill 100000000000", ".dcb.b 100000000000, 1", ".irp x, 1, 2\\n.endr", ".zero 100000000000",
+                    ".zero 2000000000\\n.skip 2000000000"):
+        refused(f"asm with {endless.split()[0]}", folder,
+                one(f'__asm__(".section .rodata\\n{endless}\\n.text");\n' + head + "{}"), 3, "assembled")
+    refused("more constants than memory", folder,
+            one("const char z[1ll << 36] = {1};\n" + head + "{ y[0] = z[(int)x[0]]; }"), 3, "equal bytes")
+    refused("more data than a module can have", folder,
+            one("static char z[1ll << 33];\n" + head + "{ z[(int)x[0]] = 1; y[0] = z[1]; }",
+                attributes="{side_effects} "), 3, "more than 2 GiB")
+    refused("libraries that lld would open", folder,
+            one('__asm__(".section .deplibs,\\"MS\\",@llvm_dependent_libraries,1\\n.asciz \\"c\\"\\n.text");\n' + head + "{}"),
+            3, "libraries")
+    refused("a function among data", folder, one('__asm__(".pushsection .rodata");\n' + head + "{}"), 3, "no function 'k'")
     refused("a name that C has not", folder, one(head + "{}", entry="a-b"), 3, "'a-b'")
     refused("a kernel in PTX", folder, one(".version 7.0", language="ptx"), 3, "ptx", "cpu")
     refused("a kernel in CUDA", folder, one("__global__ void k() {}", language="cuda"), 3, "cuda", "cpu")
