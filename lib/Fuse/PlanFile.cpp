@@ -15,6 +15,8 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cmath>
+
 using namespace fusion;
 using Kind = PlanValue::Kind;
 
@@ -248,9 +250,9 @@ static void writeGroup(const PlanLine &group, unsigned indent, bool withNotes,
     os << ", \"rule\": " << quote(group.rule);
   if (withNotes && group.savedBytes)
     os << ", \"saved-bytes\": " << group.savedBytes;
-  if (withNotes && group.predictedUs)
+  if (withNotes && group.predictedUs && std::isfinite(*group.predictedUs))
     os << ", \"predicted-us\": " << llvm::format("%.3f", *group.predictedUs);
-  if (withNotes && group.unfusedUs)
+  if (withNotes && group.unfusedUs && std::isfinite(*group.unfusedUs))
     os << ", \"unfused-us\": " << llvm::format("%.3f", *group.unfusedUs);
   if (withNotes && !group.reason.empty()) {
     os << ",\n";
