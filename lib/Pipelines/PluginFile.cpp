@@ -2,8 +2,8 @@
 //
 // The loader maps what the program headers say and trusts them: a file that was
 // cut short in copying ends the process with SIGBUS. So the tables, and what
-// they name, are held against the file's size first. The note with the stamp is
-// read on the way.
+// they name, are held against the file's size first, and against a process's
+// addresses. The note with the stamp is read on the way.
 //
 //===----------------------------------------------------------------------===//
 #include "PluginFile.h"
@@ -49,6 +49,9 @@ private:
 
 } // namespace
 
+/// Addresses of a process end here.
+static constexpr uint64_t kMostAddress = uint64_t(1) << 47;
+
 /// The text of the note "Fusion" in a segment of notes.
 static StringRef findStamp(Bytes file, uint64_t offset, uint64_t size) {
   uint64_t end = offset + size;
@@ -90,6 +93,12 @@ std::optional<PluginFault> fusion::readPluginStamp(StringRef path,
     auto segment = file.read<Elf64_Phdr>(header->e_phoff, i);
     if (!segment || !file.contains(segment->p_offset, segment->p_filesz))
       return cut;
+    if (segment->p_type == PT_LOAD &&
+        (segment->p_memsz < segment->p_filesz ||
+         SaturatingAdd<uint64_t>(segment->p_vaddr, segment->p_memsz) >
+             kMostAddress))
+      return PluginFault{"it is damaged: a segment has no place in memory",
+                         "build or copy it again"};
     if (segment->p_type == PT_NOTE && stamp.empty())
       stamp = findStamp(file, segment->p_offset, segment->p_filesz).str();
   }

@@ -7,6 +7,7 @@ The plugins with passes are those that the build makes for tests; the others are
 few lines of C each, with the stamp of that build.
 """
 
+import struct
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,11 @@ def buildPlugins(folder):
     (folder / "half.so").write_bytes(whole[:len(whole) // 2])
     (folder / "header.so").write_bytes(whole[:70])
     (folder / "tail.so").write_bytes(whole[:-1])
+    # The size in memory of the last segment that is loaded (PT_LOAD).
+    table, count = struct.unpack_from("<Q", whole, 32)[0], struct.unpack_from("<H", whole, 56)[0]
+    last = max(table + 56 * i for i in range(count) if struct.unpack_from("<I", whole, table + 56 * i)[0] == 1)
+    for name, size in (("wide", 2**64 - 4096), ("narrow", 0)):
+        (folder / f"{name}.so").write_bytes(whole[:last + 40] + struct.pack("<Q", size) + whole[last + 48:])
     (folder / "twin.so").write_bytes((PLUGINS / "BreakGroup.so").read_bytes())
     (folder / "folder.so").mkdir()
 
@@ -64,6 +70,7 @@ def buildPlugins(folder):
 REFUSED = {
     "gone.so": ["No such file"], "folder.so": ["it is no file"], "empty.so": ["no shared library"],
     "text.so": ["no shared library"], "half.so": ["cut short"], "header.so": ["cut short"], "tail.so": ["cut short"],
+    "wide.so": ["it is damaged"], "narrow.so": ["it is damaged"],
     "none.so": ["no entry point mlirGetPassPluginInfo"], "api.so": ["version 7", "version 1"],
     "lost.so": ["'missing'", "lacks"], "crashes.so": ["failed while it registered itself"],
     "bare.so": ["doesn't say what it was built against", "fusion_add_plugin"],
