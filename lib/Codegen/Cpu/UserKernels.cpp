@@ -241,7 +241,15 @@ LogicalResult UserKernelCompiler::compile(const Unit &unit,
                   "was not compiled: '" + compiler + "' ended with status " +
                       Twine(child.status) + " and said nothing",
                   UserKernelStatus::NoCompiler);
-    return fail(unit, "does not compile: " + says);
+    // gcc's driver lives on when its compiler crashes; so does clang's.
+    bool crashed =
+        StringRef(child.messages).contains("internal compiler error") ||
+        StringRef(child.messages).contains("PLEASE submit a bug");
+    return fail(
+        unit,
+        crashed ? "was not compiled: '" + compiler + "' crashed: " + says
+                : "does not compile: " + says,
+        crashed ? UserKernelStatus::NoCompiler : UserKernelStatus::BadProgram);
   }
   llvm::Expected<SmallVector<char, 0>> assembled = assembleObject(child.output);
   if (!assembled)

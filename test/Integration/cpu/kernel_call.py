@@ -456,6 +456,7 @@ def checkCompilerErrors(folder):
     answers = '[[ $1 == --version ]] && { echo mycc 1; exit 0; }\n'
     for name, body, code, needle in (
             ("a compiler that crashes", "kill -SEGV $$", 5, "signal 11"),
+            ("a driver whose compiler crashes", "echo 'cc: internal compiler error: Segmentation fault' >&2; exit 4", 5, "crashed"),
             ("a compiler that is silent", "exit 1", 5, "said nothing"),
             ("a compiler that prints no assembly", "echo hello world", 3, "assembled"),
             ("a compiler that prints nothing", "exit 0", 3, "no function"),
