@@ -100,6 +100,8 @@ def litSuite(build, switches=None):
         status, text = run(["ninja", "-C", build, "check-fusion-lit"],
                            env={**(switches or {}), **({"LIT_FILTER": pattern} if pattern else {})})
         result = Result(output=text)
+        if pattern and "did not match any tests" in text:
+            return result
         for word, count in re.findall(r"^\s+([A-Z][A-Za-z ]+?)\s*:\s*(\d+)(?: \(|$)", text, re.M):
             if word in words:
                 name = words[word]
@@ -284,8 +286,8 @@ def main():
     passed, failed, skipped = (sum(getattr(result, name) for result in results)
                                for name in ("passed", "failed", "skipped"))
     if passed + failed == 0:
-        print("error: no test ran, in any suite, check the filter", file=sys.stderr)
-        failed = 1
+        print(f"error: no test matches '{' '.join(arguments.filters)}', in any suite, see ./dev test --list", file=sys.stderr)
+        return 2
     print(f"[test] all suites: {time.monotonic() - start:.1f} s")
     print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
     return 1 if failed else 0

@@ -198,7 +198,7 @@ def demo(arguments):
     wrong += checkBatch(tools, session, rows)
 
     heading("4. Launches, as counted by a backend that only counts")
-    tools.run("fusion-compile", "cls.mlir", "--target=cpu", "--no-fuse=vertical", "-o", "cls-unfused.fsn")
+    tools.run("fusion-compile", "cls.mlir", "--target=cpu", "--no-fuse=vertical,horizontal,projections", "-o", "cls-unfused.fsn")
     showCommand("fusion-run cls.fsn --input=x=batch.npy --backend=null --json")
     for title, module in (("before: each op alone", "cls-unfused.fsn"), ("after: fused", "cls.fsn")):
         showCounts(title, tools.launches(module, ["x=batch.npy"]))

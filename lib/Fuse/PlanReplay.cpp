@@ -113,7 +113,7 @@ void PlanReplay::drop(Line &line, const Twine &why, unsigned at) {
   release(&line - lines.begin());
   decisions.report(graph[0].op->getContext(), at ? at : line.source->line,
                    "the group can't be had: " + why +
-                       "; the planner decides about its ops");
+                       "; without it the planner decides about its ops");
 }
 
 /// Why an op can't be a member of the line; empty if it can.

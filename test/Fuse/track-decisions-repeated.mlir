@@ -45,7 +45,7 @@
 // RUN: fusion-opt %t/graph.mlir --fusion-fuse="device=h200 plan=%t/dropped.full.json" -o %t/dropped.mlir 2> %t/dropped.warnings
 // RUN: FileCheck %s --check-prefix=DROPPED-WARNING --implicit-check-not=warning < %t/dropped.warnings
 // RUN: FileCheck %s --check-prefix=DROPPED < %t/dropped.mlir
-// DROPPED-WARNING: :4:1: warning: the group can't be had: it says kind 'loop', but its ops make it 'row_reduce'; the planner decides about its ops
+// DROPPED-WARNING: :4:1: warning: the group can't be had: it says kind 'loop', but its ops make it 'row_reduce'; without it the planner decides about its ops
 // DROPPED: %[[A:.*]]:2 = fusion.group column_reduce
 // DROPPED-NEXT: %[[NEG:.*]] = fusion.neg
 // DROPPED: fusion.yield %[[NEG]], %{{.*}} : tensor<8192x8192xf32>, tensor<8192xf32>

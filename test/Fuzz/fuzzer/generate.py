@@ -25,8 +25,8 @@ class Generator(Elementwise, Moves, Reductions, Contractions, Norms, Motifs):
         "makeMatmul": 1.5, "makeConv": 0.8, "makeConvTranspose": 0.4, "makeBatchNorm": 0.4, "makePool": 0.7, "makeNorm": 1.8,
         "makeBatchNormTraining": 0.3, "makeAttention": 0.4, "makeRope": 0.6}
     MOTIFS = {
-        "makeProjections": 3, "makeTied": 1, "makeConvSiblings": 0.7, "makeSiblings": 3, "makeSiblingNorms": 1.5, "makeOptimizer": 1,
-        "makeEqualMatmuls": 1, "makeCrossing": 1.5, "makeChain": 2, "makeFibonacci": 1, "makeWide": 0.4, "makeWrittenNorm": 3,
+        "makeProjections": 4, "makeTied": 1, "makeConvSiblings": 0.7, "makeSiblings": 3, "makeSiblingNorms": 1.5, "makeOptimizer": 1,
+        "makeEqualMatmuls": 1, "makeCrossing": 1.5, "makeChain": 2, "makeFibonacci": 1, "makeWide": 0.4, "makeWrittenNorm": 5,
         "makeWrittenActivation": 2, "makeBroadcastCost": 1, "makeResidualNorm": 1, "makeInPlaceHazard": 2.5,
         "makeConcatResidual": 1, "makeEmpty": 1, "makeDeadResults": 0.7, "makeHalfScalar": 0.7, "makeMoves": 2.5,
         "makeImages": 1.5, "makeFolded": 1}

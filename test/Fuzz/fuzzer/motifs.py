@@ -30,35 +30,41 @@ class Motifs(Builder):
         weight that is read elsewhere, that comes late, or another left operand."""
         x = self.floating(accept=lambda v: len(v.shape) in (2, 3) and isStatic(v.shape[-1:]) and v.shape[-1] > 0) or self.block()
         x = self.tame(x)
-        depth = x.shape[-1]
+        depth, before = x.shape[-1], len(self.values)
         results, weights = [], []
         for _ in range(self.random.randint(2, 4)):
             left = x if self.chance(0.9) else self.tame(self.like(x.shape, x.dtype))
             if weights and self.chance(0.15):
                 w = self.random.choice(weights)
-            elif self.chance(0.1):
+            elif self.chance(0.05):
                 # Known only when the program runs.
                 w = self.tame(self.binary("add", self.input((depth, 4), x.dtype, special=False), self.splat((depth, 4), x.dtype, 1)))
             else:
-                w = self.weights((depth, self.choose(2, 4, 4, 8, 16)), x.dtype)
+                shape = (depth, self.choose(2, 4, 4, 8, 16))
+                w = self.parameter(shape, x.dtype) if self.chance(0.85) else self.weights(shape, x.dtype)
             weights.append(w)
             y = self.product(left, w)
             if self.chance(0.5):
                 y = self.binary("add", y, self.broadcast(self.weights((y.shape[-1],), x.dtype), [len(y.shape) - 1], y.shape))
             results.append(y)
         if self.chance(0.6):
-            results = [self.activated(y) for y in results]
-        if self.chance(0.4):
+            same = self.choose("leaky_relu", "elu", "gelu", "relu") if self.chance(0.7) and not self.exact else None
+            results = [self.activated(y, same) for y in results]
+        if self.chance(0.75):
             # Read in another order, so that nothing has to be dense.
             results = [self.reduced("max", y, [len(y.shape) - 1]) if self.chance(0.3) else self.transposed(
                 y, [*range(len(y.shape) - 2), len(y.shape) - 1, len(y.shape) - 2]) for y in results]
         if self.chance(0.2):
             self.unary("neg", self.random.choice(weights))
+        if self.chance(0.7):
+            # Nothing else reads what is between.
+            self.values[before:] = results
         return results[-1]
 
-    def activated(self, y):
+    def activated(self, y, name=None):
         """Of one kind or not, of one parameter or not."""
-        name = self.choose("relu", "relu") if self.exact else self.choose("relu", "leaky_relu", "leaky_relu", "elu", "gelu", "sigmoid")
+        kinds = ["relu"] if self.exact else ["relu", "leaky_relu", "leaky_relu", "elu", "gelu", "sigmoid"]
+        name = name or self.random.choice(kinds)
         if name == "relu":
             return self.unary("relu", y, y.magnitude)
         if name == "gelu":
@@ -202,7 +208,7 @@ class Motifs(Builder):
     def makeWrittenNorm(self, x=None):
         """layer_norm, rms_norm or softmax from primitive ops, or a near miss: a
         wrong axis, a scale that only broadcasts, an interior value read again."""
-        if x is None and self.chance(0.25):
+        if x is None and self.chance(0.5):
             # Square: what lies along the rows fits across them too.
             x = self.input((self.choose(3, 4, 8),) * 2, self.choose("f32", "f32", "f64", "f16"), special=False)
         x = x or self.floating(accept=lambda v: len(v.shape) >= 2 and isStatic(v.shape) and all(v.shape)) or self.block(rank=2)
@@ -233,7 +239,7 @@ class Motifs(Builder):
             if all(not isinstance(dim, Batch) for dim in shape):
                 gain = self.weights(shape, x.dtype)
                 # Along the norm; or, as long, across it.
-                to = self.random.choice(kept) if self.chance(0.4) and kept and shape != x.shape else axis
+                to = self.random.choice(kept) if self.chance(0.5) and kept and shape != x.shape else axis
                 if shape != x.shape and shape != (1,) and x.shape[to] != x.shape[axis]:
                     to = axis
                 y = self.binary("mul", y, gain if shape == x.shape else self.broadcast(gain, [to], x.shape))
