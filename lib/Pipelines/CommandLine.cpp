@@ -182,7 +182,8 @@ static const OptionSpec kOptions[] = {
     {"explain", "", "print what was decided, and why", false,
      SET(explain, true)},
     {"c-compiler", "path",
-     "compiler of the model's C kernels, or off (default: cc, clang or gcc)",
+     "compiler of the model's C kernels, or off (default: cc, clang, gcc or "
+     "clang-22)",
      false, setCCompiler},
     {"c-compiler-timeout", "s", "seconds for one C source (default 60)", false,
      setCCompilerTimeout},

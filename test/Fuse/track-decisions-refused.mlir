@@ -13,7 +13,7 @@
 // Each line that can't be honoured is a warning at its place, with the reason,
 // and its ops are planned as if the line were not there.
 
-// CHECK: full.json:3:1: warning: the group can't be had: the graph has no op add#0:00000000; op #0 is constant#0:{{[0-9a-f]+}}; the planner decides
+// CHECK: full.json:3:1: warning: the group can't be had: the graph has no op add#0:00000000; op #0 is constant#0:{{[0-9a-f]+}}; without it the planner decides
 // CHECK: full.json:4:1: warning: the group can't be had: no op of the graph is called '@the summ'; the nearest names are '@the sum'
 // CHECK: full.json:5:1: warning: the group can't be had: '@twins' names 2 ops, exp#3 "twins", neg#4 "twins"; name one by its number, as in '#3'
 // CHECK: full.json:8:1: warning: the group can't be had: pow#5 "the product" is a member of the group in line 6 already
@@ -24,7 +24,7 @@
 // CHECK: full.json:12:1: warning: the group can't be had: there is no op #99; the graph has the ops #0 to #14
 // CHECK: full.json:13:1: warning: the group can't be had: 'exp' names no op; write 'conv#3:1f2e3d4c', '#3', '@name' or ':12' for line 12
 // CHECK: full.json:14:1: warning: the group can't be had: exp#3 "twins" does work, and can't stay outside groups
-// CHECK: full.json:15:1: warning: the group can't be had: a group holds one contraction, pool or scatter (two-anchors, at matmul#10 (line 12)); the planner decides
+// CHECK: full.json:15:1: warning: the group can't be had: a group holds one contraction, pool or scatter (two-anchors, at matmul#10 (line 12)); without it the planner decides
 // CHECK: full.json:16:1: warning: the group can't be had: it says kind 'row_reduce', but its ops make it 'loop'
 // CHECK: full.json:17:1: warning: the group can't be had: another path between the two leads through ops outside the group (cycle)
 // CHECK: full.json:2:1: warning: the plan has no group for broadcast#1 (line 3), exp#3 "twins", neg#4 "twins"

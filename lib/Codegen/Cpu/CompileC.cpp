@@ -45,10 +45,12 @@ Expected<std::string> codegen::findCCompiler(StringRef wanted) {
     return createStringError("--c-compiler=off forbids to compile it; leave "
                              "the option out or replace the kernel");
   if (wanted.empty()) {
-    for (StringRef name : {"cc", "clang", "gcc"})
+    // The last is what Fusion itself is built with, where there is no other.
+    for (StringRef name : {"cc", "clang", "gcc", "clang-22"})
       if (ErrorOr<std::string> found = sys::findProgramByName(name))
         return *found;
-    return createStringError("there is no C compiler on PATH (cc, clang, gcc); "
+    return createStringError("there is no C compiler on PATH (cc, clang, gcc, "
+                             "clang-22); "
                              "install one or name one with --c-compiler");
   }
   SmallString<256> path(wanted);
@@ -98,7 +100,7 @@ static bool includesHeader(StringRef line) {
 }
 
 ChildResult codegen::compileC(StringRef compiler, const CSource &source,
-                              ArrayRef<std::string> features,
+                              ArrayRef<std::string> features, bool isClang,
                               unsigned timeoutSeconds) {
   std::string text = "#line 1 \"fusion-c/Kernel.h\"\n";
   text += kHeader;
@@ -118,6 +120,9 @@ ChildResult codegen::compileC(StringRef compiler, const CSource &source,
   std::vector<std::string> arguments{compiler.str()};
   for (const char *flag : kFlags)
     arguments.push_back(flag);
+  // clang would assemble inline code, and read the files that it names.
+  if (isClang)
+    arguments.push_back("-fno-integrated-as");
   for (const std::string &feature : features)
     arguments.push_back("-m" + feature);
   arguments.insert(arguments.end(), {"-o", "-", "-"});

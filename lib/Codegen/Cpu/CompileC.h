@@ -30,7 +30,7 @@ struct CSource {
 /// Compiles `source` for x86-64 with the instruction sets `features`; the
 /// assembly is the result's output.
 ChildResult compileC(llvm::StringRef compiler, const CSource &source,
-                     llvm::ArrayRef<std::string> features,
+                     llvm::ArrayRef<std::string> features, bool isClang,
                      unsigned timeoutSeconds);
 
 /// The line of a compiler's messages that says what is wrong; "" if none does.

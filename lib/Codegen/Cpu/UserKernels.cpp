@@ -77,6 +77,7 @@ private:
   UserObjects &result;
   UserKernelStatus status = UserKernelStatus::Ok;
   std::string compiler;
+  bool isClang = false;
   std::vector<Unit> units;
   std::vector<std::string> called; ///< by all objects, sorted, each once
 };
@@ -200,6 +201,7 @@ LogicalResult UserKernelCompiler::findCompiler() {
                 what + "does not answer --version; name a C compiler with "
                        "--c-compiler",
                 UserKernelStatus::NoCompiler);
+  isClang = StringRef(version.output).contains("clang");
   result.compiler = version.output;
   return success();
 }
@@ -207,7 +209,7 @@ LogicalResult UserKernelCompiler::findCompiler() {
 LogicalResult UserKernelCompiler::compile(const Unit &unit,
                                           SmallVectorImpl<char> &object) {
   ChildResult child = compileC(compiler, unit.source, options.cpuFeatures,
-                               options.timeoutSeconds);
+                               isClang, options.timeoutSeconds);
   std::string says = findError(child.messages);
   switch (child.kind) {
   case ChildResult::NoResources:
