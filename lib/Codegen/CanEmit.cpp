@@ -132,8 +132,11 @@ codegen::findInPlacePairs(GroupOp group, const std::optional<RowSpace> &rows) {
             return false;
           continue;
         }
+        // Updates land where others are still to be read: only what the
+        // scatter copies first, and reads as nothing else, may be below it.
         if (auto scatter = dyn_cast<ScatterOp>(user)) {
-          if (scatter.getInput() != value || value != argument)
+          if (value != argument || scatter.getInput() != value ||
+              scatter.getUpdates() == value || scatter.getIndices() == value)
             return false;
           continue;
         }
