@@ -171,7 +171,9 @@ llvm::Expected<Criterion> fusion::reference::getCriterion(
   llvm::Expected<Tensor> magnitudes = evaluateMagnitudes(op, inputs);
   if (!magnitudes)
     return magnitudes.takeError();
+  // A scatter adds to its result, in the result's own type.
+  bool isWide = narrow && !llvm::isa<ScatterOp>(op);
   return makeContractionBound(countTerms(op, inputs, want),
-                              narrow ? ElementKind::F32 : kind, *magnitudes,
+                              isWide ? ElementKind::F32 : kind, *magnitudes,
                               want);
 }

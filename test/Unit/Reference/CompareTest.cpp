@@ -113,6 +113,29 @@ TEST(Tolerances, ContractionsHaveAHardBound) {
   EXPECT_FALSE(result.passed);
 }
 
+// Three updates of 0.1 (in f16) to 3, each sum rounded: 3.0996, 3.1992, 3.2988.
+// In f64 it is 3.29993, of which the nearest f16 is 3.30078: one place more.
+TEST(Tolerances, AScatterAddsInTheTypeOfItsElements) {
+  auto f16 = [](std::vector<double> values) {
+    return floats(ElementKind::F16, {static_cast<int64_t>(values.size())},
+                  values);
+  };
+  Tensor x = f16({3}), updates = f16({0.1, 0.1, 0.1});
+  Tensor indices = i64({3, 1}, {0, 0, 0});
+  std::string text = makeModule(
+      "%x: tensor<1xf16>, %i: tensor<3x1xi64>, %u: tensor<3xf16>",
+      "fusion.scatter add, %x, %i, %u : tensor<1xf16>, tensor<3x1xi64>, "
+      "tensor<3xf16>",
+      "tensor<1xf16>");
+  Tensor want = f16({3.30078125});
+  Criterion criterion =
+      llvm::cantFail(criterionOf(text, {x, indices, updates}, want));
+  EXPECT_TRUE(compare(f16({3.298828125}), want, criterion).passed);
+  // (4 + 4) * 2^-11 * 3.3 + 2^-11 * 3.3 = 0.0145
+  EXPECT_TRUE(compare(f16({3.3125}), want, criterion).passed);
+  EXPECT_FALSE(compare(f16({3.3203125}), want, criterion).passed);
+}
+
 TEST(Tolerances, ClassesByOp) {
   Tensor x = f32({2}, {1, 2});
   auto modeOf = [&](const std::string &op) {
