@@ -200,6 +200,13 @@ def tolerancesAreBounds():
     expect(data.tooFar(want, np.array([np.inf, 2], f), wide, "f32"), "an infinity")
     # What the graph amplifies itself is no error of the compiler.
     expect(data.tooFar(want, want + f(0.01), np.array([1.001, 2.0]), "f32") is None, "amplified")
+    # An f64 that was an f32 is no nearer than that, an f64 that wasn't is.
+    want, got = np.array([5.753559589385986]), np.array([5.7535600662231445])
+    expect(data.tooFar(want, got, want, "f64", "f32") is None, "an f64 that was an f32")
+    expect(data.tooFar(want, got, want, "f64"), "an f64")
+    expect(data.tooFar(want, want * (1 + 1e-3), want, "f64", "f32"), "beyond that of an f32")
+    expect(data.tooFar(want, np.array([np.inf]), want, "f64", "f16"), "an infinity of a small number")
+    expect(data.tooFar(np.array([65504.0]), np.array([np.inf]), np.array([65519.0]), "f64", "f16") is None, "at the edge of f16")
 
 
 def graphsComeFromTheirSeedAlone():

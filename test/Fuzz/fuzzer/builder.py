@@ -11,7 +11,7 @@ import random
 
 import numpy as np
 
-from data import FLOATS, INTS, PRECISION, encode
+from data import FLOATS, INTS, PRECISION, coarsest, decode, encode
 from graph import Batch, Graph, Module, Op, Value, isStatic, sizesAt
 
 LARGEST_TENSOR = 4096
@@ -33,9 +33,16 @@ def whole(dtype):
 
 
 def bounds(array, dtype):
-    """The magnitude of data that are small integers, or an integer's least one."""
+    """The magnitude of data that are small multiples of a quarter, or an integer's
+    least one."""
     if dtype in FLOATS:
-        return (4, 0)
+        numbers = decode(array, dtype)
+        numbers = np.abs(numbers[np.isfinite(numbers)])
+        for fraction in range(3):
+            scaled = numbers * 2**fraction
+            if (scaled == np.floor(scaled)).all():
+                return (max(4, math.ceil(numbers.max(initial=0))), fraction)
+        return None
     return (4, 0) if not array.size or np.abs(array.astype(np.float64)).max() <= 4 else whole(dtype)
 
 
@@ -61,11 +68,13 @@ class Builder:
     def emitMany(self, template, operands, types, magnitude=None, rounds=False, data=None):
         clean = not rounds and all(value.clean for value in operands)
         results = []
+        before = [value.rounded for value in operands if not value.clean]
         for shape, dtype in types:
             own = magnitude if clean else None
+            rounded = None if clean else coarsest(dtype, *before)
             if own and dtype in FLOATS and math.log2(max(own[0], 1)) + own[1] > PRECISION[dtype]:
                 own = None
-            results.append(Value(shape, dtype, own, clean))
+            results.append(Value(shape, dtype, own, clean, rounded))
         for value in operands:
             value.readers += 1
         self.graph.ops.append(Op(template, operands, results, data))

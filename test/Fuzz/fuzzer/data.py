@@ -82,8 +82,15 @@ def describe(bad, want, got):
             f"{np.atleast_1d(got)[at]} instead of {np.atleast_1d(want)[at]}")
 
 
-def tooFar(want, got, wide, dtype):
-    """None, or what is out of tolerance. `wide` is the value of the f64 twin."""
+def coarsest(*dtypes):
+    """The one with the fewest bits in its significand; integers have no say."""
+    return min((dtype for dtype in dtypes if dtype in FLOATS), key=PRECISION.get, default=dtypes[0])
+
+
+def tooFar(want, got, wide, dtype, rounded=None):
+    """None, or what is out of tolerance. `wide` is the value of the f64 twin,
+    `rounded` the coarsest type that rounded before (default: `dtype`)."""
+    rounded = rounded or dtype
     if want.shape != got.shape or want.dtype.itemsize != got.dtype.itemsize:
         return f"is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
     if dtype not in FLOATS:
@@ -95,12 +102,13 @@ def tooFar(want, got, wide, dtype):
     with np.errstate(all="ignore"):
         finite = np.isfinite(want) & np.isfinite(wide)
         own = np.abs(want - wide)[finite].max(initial=0.0)
-        absolute, relative = TOLERANCE[dtype]
+        absolute, relative = TOLERANCE[rounded]
         bound = 4 * absolute + 4 * relative * np.abs(want) + 16 * own
         near = np.abs(got - want) <= bound
         same = (want == got) | (np.isnan(want) & np.isnan(got))
         # Where the twin overflows or loses its way alone, the graph decides nothing.
         lost = (np.isfinite(want) != np.isfinite(wide)) | (np.isnan(want) != np.isnan(wide))
         edge = np.isfinite(want) & (np.abs(want) > 0.98 * LARGEST[dtype])
+        edge |= np.isfinite(want) & ~np.isfinite(got) & (np.abs(want) > 0.98 * LARGEST[rounded])
     bad = ~(near | same | lost | edge)
     return describe(bad, want, got) if bad.any() else None

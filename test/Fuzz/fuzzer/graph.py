@@ -39,11 +39,13 @@ def isStatic(shape):
 class Value:
     """`magnitude` is (bound, fraction bits) if every finite element is a multiple
     of 2^-fraction below the bound, so that sums are exact; else None. `clean`:
-    every evaluator gives the same bits."""
+    every evaluator gives the same bits. `rounded`, of others: the coarsest float
+    type that a value that isn't clean had on the way here, which says how near
+    results can be: a cast to a finer type brings nothing back."""
 
-    def __init__(self, shape, dtype, magnitude=None, clean=True):
+    def __init__(self, shape, dtype, magnitude=None, clean=True, rounded=None):
         self.shape, self.dtype = tuple(shape), dtype
-        self.magnitude, self.clean = magnitude, clean
+        self.magnitude, self.clean, self.rounded = magnitude, clean, rounded or dtype
         self.readers = 0
 
     def type(self, wide=False):

@@ -340,7 +340,9 @@ class Motifs(Builder):
 
     def makeInPlaceHazard(self):
         """A write in place beside a read of the same tensor at other places."""
-        way = self.random.randrange(7)
+        way = self.random.randrange(8)
+        if way == 7:
+            return self.makeScatterOfItself()
         if way == 5:
             return self.makeLateView()
         if way == 6:
@@ -370,6 +372,21 @@ class Motifs(Builder):
         zeros = self.splat(shape, x.dtype, 0)
         indices = self.input((3, 1), "i64")
         return self.scattered("add", zeros, indices, self.input((3,) + shape[1:], x.dtype))
+
+    def makeScatterOfItself(self):
+        """Updates, or indices, that are the tensor they go to: the result may not
+        take its bytes, by donation or because it dies here."""
+        asIndices, donates = self.chance(0.3), self.chance(0.5)
+        shape = (self.choose(2, 3, 5), 1 if asIndices else self.choose(1, 3, 8))
+        given = self.input(shape, self.choose("i32", "i64") if asIndices else self.choose("f32", "i32", "f16", "i8"))
+        x = given if donates else self.binary("add", given, given)
+        indices, updates = (x, self.like(shape, x.dtype)) if asIndices else (self.input((shape[0], 1), "i64"), x)
+        y = self.scattered(self.choose("set", "add", "max"), x, indices, updates)
+        if donates:
+            self.graph.outputs.append(y)
+            self.graph.donated[x] = y
+            return y
+        return self.unary("reverse", y, y.magnitude, extra=" dims = [0]")
 
     def makeLateView(self):
         """A tensor that an elementwise op could overwrite, but for a view of it

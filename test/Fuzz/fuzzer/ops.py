@@ -20,8 +20,9 @@ PARTIAL_UNARY = ["log", "log2", "log1p", "rsqrt", "asin", "acos", "acosh", "atan
 COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
 
 
-def accumulated(dtype, *magnitudes, terms):
-    """(magnitude, rounds) of a sum of products of these, `terms` of them."""
+def accumulated(dtype, *magnitudes, terms, accumulator=None):
+    """(magnitude, rounds) of a sum of products of these, `terms` of them, kept in
+    the type `accumulator` (default: f64 for f64, f32 for other floats)."""
     if dtype not in FLOATS:
         return whole(dtype), False
     if None in magnitudes:
@@ -29,7 +30,7 @@ def accumulated(dtype, *magnitudes, terms):
     bound = terms * math.prod(b for b, _ in magnitudes)
     fraction = sum(f for _, f in magnitudes)
     bits = math.log2(max(bound, 1)) + fraction
-    return (bound, fraction), bits > PRECISION["f64" if dtype == "f64" else "f32"]
+    return (bound, fraction), bits > PRECISION[accumulator or ("f64" if dtype == "f64" else "f32")]
 
 
 class Elementwise(Builder):
@@ -274,9 +275,10 @@ class Moves(Builder):
     def scattered(self, kind, x, indices, updates):
         magnitude, rounds = join(x, updates), False
         if kind == "add":
-            rows = max(elements(updates.shape), 1)
+            # Each update is a sum in the type of the elements.
+            rows = max(elements(indices.shape[:-1]), 1)
             both = join(x, updates)
-            magnitude, rounds = accumulated(x.dtype, both, terms=rows + 1) if x.dtype != "i1" else (None, False)
+            magnitude, rounds = accumulated(x.dtype, both, terms=rows + 1, accumulator=x.dtype) if x.dtype != "i1" else (None, False)
         return self.emit(f"scatter {kind}, {{0}}, {{1}}, {{2}} : {{t0}}, {{t1}}, {{t2}}", [x, indices, updates], x.shape,
                          x.dtype, magnitude, rounds)
 

@@ -226,7 +226,7 @@ class Case:
                 if value.clean or not rounds:
                     problem = data.differentBits(a, b, value.dtype)
                 else:
-                    problem = data.tooFar(a, b, data.read(self.path(wide) / f"{name}.npy"), value.dtype)
+                    problem = data.tooFar(a, b, data.read(self.path(wide) / f"{name}.npy"), value.dtype, value.rounded)
             except (ValueError, OSError) as error:
                 problem = str(error)
             if problem:

@@ -175,7 +175,7 @@ class Reducer:
         module = self.module.clone()
         graph = module.graphs[g]
         result = graph.ops[at].results[0]
-        fresh = type(result)(result.shape, result.dtype, result.magnitude, result.clean)
+        fresh = type(result)(result.shape, result.dtype, result.magnitude, result.clean, result.rounded)
         graph.inputs.append((fresh, array))
         graph.replace(result, fresh)
         self.accept(pruned(module))
