@@ -1,7 +1,7 @@
 # What an installed Fusion holds, in two components:
 #
 #   runtime   fusion-run, libfusion-rt.so and its header; no LLVM
-#   compiler  every tool below tools/, the importer, and what a plugin needs:
+#   compiler  every tool below tools/, the Python tools, and what a plugin needs:
 #             headers and lib/cmake/fusion
 #
 # scripts/package.sh installs them and adds the shared libraries that a bare
@@ -37,8 +37,11 @@ if(FUSION_BUILD_COMPILER)
   fusion_executables(${PROJECT_SOURCE_DIR}/tools tools)
   set_target_properties(${tools} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
   install(TARGETS ${tools} COMPONENT compiler RUNTIME DESTINATION bin)
-  install(PROGRAMS ${CMAKE_BINARY_DIR}/package/fusion-import DESTINATION bin
-    COMPONENT compiler)
+  install(PROGRAMS ${CMAKE_BINARY_DIR}/package/fusion-bench
+    ${CMAKE_BINARY_DIR}/package/fusion-import DESTINATION bin COMPONENT compiler)
+  # The hand-written kernels that fusion-bench compares with.
+  install(FILES ${PROJECT_SOURCE_DIR}/test/Benchmark/limits.cu
+    DESTINATION share/fusion/bench COMPONENT compiler)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/fusion_compiler
     DESTINATION lib/python COMPONENT compiler PATTERN __pycache__ EXCLUDE)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ ${PROJECT_BINARY_DIR}/include/

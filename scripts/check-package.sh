@@ -133,8 +133,8 @@ done
 check "fusion-runtime: fusion-run --help" toolHelps fusion-runtime fusion-run
 for tool in "$ROOT$PLACE/fusion-$VERSION"-*/bin/*; do
   tool=$(basename "$tool")
-  # The importer is Python, which a bare root lacks; setup's Python tries it here.
-  if [[ $tool == fusion-import ]]; then
+  # Python tools: a bare root lacks Python; setup's tries them here.
+  if [[ $tool == fusion-import || $tool == fusion-bench ]]; then
     check "fusion: $tool --help (outside)" env "PATH=$VENV/bin:$PATH" \
       "$(echo "$ROOT$PLACE/fusion-$VERSION"-*)/bin/$tool" --help
   else

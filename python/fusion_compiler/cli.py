@@ -1,11 +1,11 @@
 # ===- cli.py - The command line of the Python side -----------------------=== #
 #
-# `fusion-import` and `python -m fusion_compiler import`. Every error is one line
+# `fusion-import`, `fusion-bench` and `python -m fusion_compiler`. Every error is one line
 # `error: what, where, what to do` on stderr and an exit code; a traceback appears
 # only with FUSION_TRACEBACK=1.
 #
 # ===----------------------------------------------------------------------=== #
-"""Command line: imports a model."""
+"""Command line: imports a model, starts the bench."""
 
 from __future__ import annotations
 
@@ -171,10 +171,9 @@ def handle_signals() -> None:
 
 
 def _run(command) -> int:
-    """Runs a command; the exit code of the contract."""
+    """Runs a command; its exit code, or that of its error."""
     try:
-        command()
-        return 0
+        return command() or 0
     except FusionError as error:
         code, message = error.code, str(error)
     except MemoryError:
@@ -199,11 +198,24 @@ def fusion_import() -> None:
     sys.exit(_run(import_model))
 
 
+def _bench(*arguments) -> int:
+    from .bench.cli import bench
+
+    return bench(*arguments)
+
+
+def fusion_bench() -> None:
+    """Entry point of the `fusion-bench` script."""
+    handle_signals()
+    sys.exit(_run(_bench))
+
+
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """`python -m fusion_compiler COMMAND ...`; returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"import": import_model}
-    usage = "usage: python -m fusion_compiler import MODEL -o OUTPUT [options]; import --help lists the options"
+    commands = {"import": import_model, "bench": _bench}
+    usage = ("usage: python -m fusion_compiler import MODEL -o OUTPUT [options], or bench SUITE [options]; "
+             "import --help and bench --help list the options")
     if arguments and arguments[0] in ("-h", "--help"):
         print(usage)
         return 0

@@ -1,0 +1,284 @@
+# ===- cli.py - The command line of fusion-bench ---------------------------=== #
+#
+# `fusion-bench` and `python -m fusion_compiler bench`: runs a suite, compiles its
+# modules only, lists it, or calibrates a device. Errors and exit codes as elsewhere.
+#
+# ===----------------------------------------------------------------------=== #
+"""`fusion-bench`: options and what they start."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import re
+import shlex
+import sys
+import tempfile
+import time
+from typing import Iterator, NoReturn, Optional, Sequence
+
+from .. import runtime
+from ..errors import USAGE, FusionError
+from . import bars, limits, modules, table
+from .suites import SUITES
+from .workload import Workload
+
+_DESCRIPTION = """\
+Times a suite: Fusion's modules, their peers and what one launch can reach, taking turns
+on one GPU. Every claim of its table is a ratio inside one run.
+
+  fusion-bench seed2 --json out.json              compile, check, time
+  fusion-bench seed2 --compile-only --modules D   compile into D, on any machine
+  fusion-bench seed2 --modules D --json out.json  time the modules of D
+  fusion-bench calibrate --json device.json       measure a device file
+  fusion-bench --list                             suites and rows
+"""
+_EPILOG = """\
+exit codes: 0 ok, 1 a result was wrong, 2 usage, 3 a program that the compiler refuses,
+4 a module that isn't the manifest's, 5 a tool, library or device is missing, 9 internal
+error. A bar that isn't reached is no error: it stands in the table.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise FusionError(f"{message}; see {self.prog} --help", USAGE)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split(",") if word]
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = _Parser(prog=program, description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False,
+                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("suite", metavar="SUITE", nargs="?", help=f"{', '.join(SUITES)}, or calibrate")
+    add("--list", action="store_true", help="print suites, rows and bars")
+    add("--peers", type=_words, default=["torch", "xla"], metavar="LIST", help="torch,xla (default both) or none")
+    add("--json", metavar="FILE", help="where results go; written after every row")
+    add("--markdown", metavar="FILE", help="where the table goes; - is standard output")
+    add("--from", dest="source", metavar="FILE", help="measure nothing: make the table of this JSON file")
+    add("--filter", metavar="RE", default="", help="only rows whose name this regular expression finds")
+    add("--runs", type=int, default=25, metavar="N", help="rounds in which contenders take turns (default 25)")
+    add("--fp", type=_words, default=["fast", "strict"], metavar="LIST",
+        help="fast,strict: bars judge the first; it is compiled with each op alone too")
+    add("--target", default="cuda:sm_90", help="what to compile for (default cuda:sm_90)")
+    add("--compile-options", type=shlex.split, default=[], metavar="WORDS", help="further options of fusion-compile")
+    add("--modules", metavar="DIR", help="folder of modules, or DIR.tar.xz; with --compile-only where they go")
+    add("--compile-only", action="store_true", help="compile and stop")
+    add("--bin-dir", metavar="DIR", help="where fusion-compile is")
+    add("--runtime", metavar="FILE", help="the libfusion-rt.so to bind")
+    add("--limits", metavar="FILE", help="limits.cu, or the cubin of it")
+    add("--time-limit", type=float, default=330, metavar="S",
+        help="seconds after which torch.compile compiles no further row (default 330)")
+    add("--xla-time-limit", type=float, default=150, metavar="S", help="seconds that XLA's rows may take (default 150)")
+    add("--count-launches", action="store_true", help="count kernels and copies by CUPTI; times nothing")
+    add("--base", default="h200", metavar="NAME", help="calibrate: file for what isn't measured (default h200)")
+    add("--name", metavar="NAME", help="calibrate: name of the device (default the base's)")
+    return parser
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _check_options(options) -> None:
+    for option, given, known in (("--peers", options.peers, ("torch", "xla", "none")),
+                                 ("--fp", options.fp, ("fast", "strict"))):
+        if not given or any(word not in known for word in given):
+            raise FusionError(f"{option}: {','.join(given) or 'nothing'}, expected some of {','.join(known)}", USAGE)
+    if options.runs < 1:
+        raise FusionError(f"--runs: {options.runs}, expected 1 or more", USAGE)
+    if options.compile_only and not options.modules:
+        raise FusionError("--compile-only needs --modules DIR, where modules go", USAGE)
+    for path in (options.json, options.markdown):
+        if path and path != "-" and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            raise FusionError(f"{path}: its folder doesn't exist; create it first", USAGE)
+
+
+def _select(suite: str, pattern: str) -> list[Workload]:
+    if suite not in SUITES:
+        raise FusionError(f"no suite {suite!r}, expected {', '.join(SUITES)} or calibrate", USAGE)
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise FusionError(f"--filter: {pattern!r} is no regular expression: {error}", USAGE) from error
+    found = [w for w in SUITES[suite]() if wanted.search(w.name)]
+    if not found:
+        raise FusionError(f"--filter: {pattern!r} finds no row of {suite}, --list names them", USAGE)
+    return found
+
+
+def _list() -> None:
+    for name, make in SUITES.items():
+        print(f"{name}:")
+        for workload in make():
+            print(f"  {workload.name:<28} {workload.title}")
+            if workload.bars:
+                print(f"  {'':<28}   {bars.describe(workload.bars)}")
+
+
+def _compile(options, workloads: Sequence[Workload], folder: str) -> int:
+    """Compiles all variants into the folder; the number that failed."""
+    compiler = modules.find_tool("fusion-compile", options.bin_dir)
+    manifest = modules.read_manifest(folder)
+    manifest["target"] = options.target
+    failed = 0
+    for workload in workloads:
+        entries = modules.compile_workload(workload, modules.variants(options.fp), folder, compiler, options.target,
+                                           options.compile_options)
+        manifest["modules"].update(entries)
+        modules.write_manifest(folder, manifest)
+        for name, entry in entries.items():
+            failed += "error" in entry
+            said = entry.get("error") or f"{entry['bytes']} bytes, {entry['seconds']} s"
+            _say(f"compiled {name}: {said}" if "error" not in entry else f"refused  {name}: {said}")
+    return failed
+
+
+def _compile_only(options, workloads: Sequence[Workload]) -> int:
+    with modules.module_folder(options.modules, writing=True) as folder:
+        failed = _compile(options, workloads, folder)
+        source = options.limits or limits.find_source()
+        if source and source.endswith(".cu") and options.target.startswith("cuda:"):
+            try:
+                limits.build(source, os.path.join(folder, limits.BINARY), options.target.partition(":")[2])
+            except FusionError as error:
+                _say(f"no {limits.BINARY}: {error}")
+        total = sum(entry.stat().st_size for entry in os.scandir(folder))
+        _say(f"{len(workloads)} rows, {failed} modules refused, {total / 1e6:.1f} MB in {options.modules}")
+    return 3 if failed else 0
+
+
+def _kernels(options, torch, folder: Optional[str], scratch: str):
+    """The kernels of limits.cu, or None with a word why."""
+    path = options.limits or (os.path.join(folder, limits.BINARY) if folder else "")
+    if not os.path.isfile(path):
+        if options.limits:
+            raise FusionError(f"--limits: {path}: no such file", USAGE)
+        path = limits.find_source() or ""
+    try:
+        if path.endswith(".cu"):
+            major, minor = torch.cuda.get_device_capability()
+            output = os.path.join(scratch, limits.BINARY)
+            limits.build(path, output, f"sm_{major}{minor}")
+            path = output
+        if not path:
+            raise FusionError("limits.cu not found, beside this package, give --limits")
+        return limits.Kernels(torch, path)
+    except FusionError as error:
+        _say(f"no hand-written limits: {error}")
+        return None
+
+
+@contextlib.contextmanager
+def _own_stream(torch) -> Iterator[None]:
+    with torch.cuda.stream(torch.cuda.Stream()):
+        yield
+
+
+def _measure(options, workloads: Sequence[Workload], program: str, arguments: Sequence[str]) -> int:
+    from . import calibrate, gpu, ours, run, xla
+
+    started = time.monotonic()
+    torch = gpu.open_torch()
+    with contextlib.ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="fusion-bench-"))
+        library = ours.use_runtime(options.runtime)
+        if options.modules:
+            folder = stack.enter_context(modules.module_folder(options.modules, writing=False))
+        else:
+            folder = scratch
+            _compile(options, workloads, folder)
+        manifest = modules.read_manifest(folder)
+        environment = gpu.describe(torch)
+        document = {
+            "suite": options.suite, "date": datetime.datetime.now().isoformat(timespec="seconds"),
+            "command": shlex.join([program, *arguments]), "environment": environment, "runs": options.runs,
+            "variants": list(modules.variants(options.fp)),
+            "peers": (["eager", "inductor"] if "torch" in options.peers else [])
+            + (["xla"] if "xla" in options.peers else []),
+            "runtime": {"library": library, "sha256": modules.sha256(library)}, "rows": []}
+        rows, facts = {}, {}
+        if "xla" in options.peers and not options.count_launches:
+            rows, facts = xla.measure_all(options.suite, [w.name for w in workloads], environment["cache_bytes"],
+                                          options.xla_time_limit, _say)
+            document["xla"] = facts
+            environment["jax"] = facts.get("version")
+        stack.enter_context(_own_stream(torch))
+        kernels = _kernels(options, torch, folder, scratch)
+        document["copy_bandwidth"] = bandwidth = calibrate.copy_bandwidth(torch, kernels)
+        _say(f"{environment['gpu']}: copy {bandwidth['best'] / 1e12:.3f} TB/s, after "
+             f"{time.monotonic() - started:.0f} s")
+        settings = run.Settings(variants=document["variants"], peers=options.peers, rounds=options.runs, folder=folder,
+                                time_limit=options.time_limit, started=started,
+                                count_launches=options.count_launches)
+        runner = run.Runner(torch, settings, manifest, kernels, rows, bandwidth["best"], _say)
+        run.run_rows(workloads, runner.row, document, options.json, _say)
+    document["seconds"] = round(time.monotonic() - started, 1)
+    if options.json:
+        run.write_json(options.json, document)
+    _say(table.summary(document["rows"]) + f"; {document['seconds']} s")
+    _write_markdown(options.markdown, document)
+    return 1 if any(entry.get("check", {}).get("ok") is False or entry.get("stable") is False
+                    for row in document["rows"] for entry in row["ours"].values()) else 0
+
+
+def _write_markdown(path: Optional[str], document) -> None:
+    if path == "-":
+        sys.stdout.write(table.markdown(document))
+    elif path:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(table.markdown(document))
+
+
+def _calibrate(options) -> int:
+    from . import calibrate, gpu, run
+
+    torch = gpu.open_torch()
+    base = calibrate.find_device(options.base)
+    name = options.name or os.path.splitext(os.path.basename(base))[0]
+    with tempfile.TemporaryDirectory(prefix="fusion-bench-") as scratch, _own_stream(torch):
+        kernels = _kernels(options, torch, options.modules, scratch)
+        if kernels is None:
+            return 5
+        device = calibrate.calibrate(torch, kernels, base, name, _say)
+    if options.json:
+        run.write_json(options.json, device)
+    else:
+        print(json.dumps(device, indent=1))
+    return 0
+
+
+def bench(arguments: Optional[Sequence[str]] = None, program: str = "fusion-bench") -> int:
+    """Runs fusion-bench; the exit code. Raises FusionError."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser(program).parse_args(arguments)
+    if options.list:
+        _list()
+        return 0
+    _check_options(options)
+    try:
+        if options.source:
+            with open(options.source, encoding="utf-8") as file:
+                _write_markdown(options.markdown or "-", json.load(file))
+            return 0
+        if options.suite is None:
+            raise FusionError(f"no suite given, expected {', '.join(SUITES)} or calibrate; see {program} --help", USAGE)
+        if options.suite == "calibrate":
+            return _calibrate(options)
+        workloads = _select(options.suite, options.filter)
+        if options.compile_only:
+            return _compile_only(options, workloads)
+        return _measure(options, workloads, program, arguments)
+    except runtime.FusionError as error:
+        raise FusionError(str(error), error.code) from error
+    except (OSError, KeyError, ValueError) as error:
+        if options.source and not isinstance(error, FusionError):
+            raise FusionError(f"{options.source}: can't be read as results ({error}), name a file that fusion-bench "
+                              "wrote", USAGE) from error
+        raise

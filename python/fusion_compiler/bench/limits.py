@@ -1,0 +1,211 @@
+# ===- limits.py - Hand-written kernels and library calls that bound rows --=== #
+#
+# Loads the cubin of test/Benchmark/limits.cu through the driver and launches its
+# kernels on PyTorch's current stream, so that they are captured and timed like every
+# other contender. Rows that a library bounds (a bare matmul, one merged linear layer,
+# a fused convolution) take that from PyTorch's own bindings of cuBLASLt and cuDNN.
+#
+# ===----------------------------------------------------------------------=== #
+"""What one launch can reach."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Callable, Optional, Sequence
+
+from ..errors import ENVIRONMENT, FusionError
+from .workload import Workload
+
+_THREADS = 256
+_MEMBERS = 16
+SOURCE = "limits.cu"
+BINARY = "limits.cubin"
+
+
+def find_source() -> Optional[str]:
+    """limits.cu of this tree or package, or None."""
+    for parent in Path(__file__).resolve().parents:
+        for place in ("test/Benchmark", "share/fusion/bench"):
+            candidate = parent / place / SOURCE
+            if candidate.is_file():
+                return str(candidate)
+    return None
+
+
+def build(source: str, output: str, architecture: str) -> None:
+    """Compiles the kernels with nvcc. Raises FusionError."""
+    nvcc = shutil.which("nvcc") or os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/nvcc")
+    if not os.access(nvcc, os.X_OK):
+        raise FusionError("nvcc not found, for limits.cu, give --modules with limits.cubin in it", ENVIRONMENT)
+    answer = subprocess.run([nvcc, "-cubin", f"-arch={architecture}", "-O3", "-o", output, source],
+                            capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if answer.returncode:
+        said = (answer.stderr.splitlines() or ["no message"])[0]
+        raise FusionError(f"nvcc refuses {source}: {said}", ENVIRONMENT)
+
+
+class _AddTable(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64 * _MEMBERS) for name in ("a", "b", "out")]
+
+
+class _NormTable(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64 * _MEMBERS) for name in ("input", "scale", "bias", "out")]
+
+
+class Kernels:
+    """The kernels of a cubin in PyTorch's context. Raises FusionError 5."""
+
+    def __init__(self, torch, cubin: str):
+        self._torch = torch
+        torch.zeros(1, device="cuda")  # makes the context current
+        torch.cuda.synchronize()
+        try:
+            self._driver = ctypes.CDLL("libcuda.so.1")
+        except OSError as error:
+            raise FusionError(f"can't load the CUDA driver: {error}", ENVIRONMENT) from error
+        self._module = ctypes.c_void_p()
+        with open(cubin, "rb") as file:
+            image = file.read()
+        self._check(self._driver.cuModuleLoadData(ctypes.byref(self._module), image), f"load {cubin}")
+        self._functions: dict[str, ctypes.c_void_p] = {}
+        self.units = torch.cuda.get_device_properties(0).multi_processor_count
+
+    def _check(self, code: int, what: str) -> None:
+        if code:
+            text = ctypes.c_char_p()
+            self._driver.cuGetErrorString(code, ctypes.byref(text))
+            raise FusionError(f"can't {what}: {(text.value or b'unknown error').decode()}", ENVIRONMENT)
+
+    def launch(self, name: str, grid: tuple[int, int], threads: int, *parameters) -> None:
+        """Queues a kernel on the current stream; parameters are ctypes values."""
+        if name not in self._functions:
+            function = ctypes.c_void_p()
+            self._check(self._driver.cuModuleGetFunction(ctypes.byref(function), self._module, name.encode()),
+                        f"find kernel {name}")
+            self._functions[name] = function
+        addresses = (ctypes.c_void_p * len(parameters))(*(ctypes.addressof(p) for p in parameters))
+        stream = ctypes.c_void_p(self._torch.cuda.current_stream().cuda_stream)
+        self._check(self._driver.cuLaunchKernel(self._functions[name], grid[0], grid[1], 1, threads, 1, 1, 0, stream,
+                                                addresses, None), f"launch {name}")
+
+    def copy(self, source, target) -> None:
+        """Copies a tensor of a multiple of 16 bytes."""
+        vectors = source.numel() * source.element_size() // 16
+        self.launch("copy_blocks", (-(-vectors // (4 * _THREADS)), 1), _THREADS, ctypes.c_uint64(source.data_ptr()),
+                    ctypes.c_uint64(target.data_ptr()), ctypes.c_int64(vectors))
+
+    def copy_on(self, units: int, source, target) -> None:
+        """The same on a few multiprocessors."""
+        vectors = source.numel() * source.element_size() // 16
+        self.launch("copy_units", (2 * units, 1), 1024, ctypes.c_uint64(source.data_ptr()),
+                    ctypes.c_uint64(target.data_ptr()), ctypes.c_int64(vectors))
+
+    def add_members(self, left: Sequence, right: Sequence, out: Sequence) -> None:
+        table = _AddTable()
+        for i, (a, b, y) in enumerate(zip(left, right, out)):
+            table.a[i], table.b[i], table.out[i] = a.data_ptr(), b.data_ptr(), y.data_ptr()
+        vectors = out[0].numel() // 4
+        self.launch("add_members", (-(-vectors // (2 * _THREADS)), len(out)), _THREADS, table,
+                    ctypes.c_int64(vectors))
+
+    def norm(self, vectors: int, team: int, blocks: int, inputs: Sequence, scales: Sequence, biases: Sequence,
+             out: Sequence) -> None:
+        table = _NormTable()
+        for i in range(len(out)):
+            table.input[i], table.scale[i] = inputs[i].data_ptr(), scales[i].data_ptr()
+            table.bias[i], table.out[i] = biases[i].data_ptr(), out[i].data_ptr()
+        self.launch(f"norm_{vectors}x{team}", (blocks, len(out)), _THREADS, table, ctypes.c_int(inputs[0].shape[0]))
+
+
+#: Kernels of limits.cu by the rows' width: vectors a thread, threads a row.
+_NORMS = {768: [(3, 32)], 1024: [(4, 32), (2, 64)], 4096: [(4, 128), (2, 256)]}
+
+#: A launcher factory: (inputs, weights) -> (launch, outputs).
+Factory = Callable[[Sequence, Sequence], tuple[Callable[[], None], Sequence]]
+
+
+def _adds(_workload: Workload, kernels: Kernels, torch) -> dict[str, Factory]:
+    def make(inputs, _weights):
+        half = len(inputs) // 2
+        out = [torch.empty_like(x) for x in inputs[:half]]
+        return lambda: kernels.add_members(inputs[:half], inputs[half:], out), out
+
+    return {"one launch": make}
+
+
+def _layer_norms(workload: Workload, kernels: Kernels, torch) -> dict[str, Factory]:
+    count = len(workload.results)
+    rows, width = workload.results[0].shape
+    result: dict[str, Factory] = {}
+
+    def factory(vectors, team, blocks):
+        def make(inputs, _weights):
+            x, scale, bias = (inputs[i * count:(i + 1) * count] for i in range(3))
+            out = [torch.empty_like(v) for v in x]
+            return lambda: kernels.norm(vectors, team, blocks, x, scale, bias, out), out
+        return make
+
+    for vectors, team in _NORMS.get(width, []):
+        whole = -(-rows // (_THREADS // team))
+        result[f"one launch {vectors}x{team}"] = factory(vectors, team, whole)
+        # As many blocks as stay on the device, each over several rows.
+        resident = max(1, kernels.units * 2 // count)
+        if resident < whole:
+            result[f"one launch {vectors}x{team} resident"] = factory(vectors, team, resident)
+    return result
+
+
+def _merged_linear(workload: Workload, _kernels, torch) -> dict[str, Factory]:
+    def make(inputs, weights):
+        half = len(weights) // 2
+        weight, bias = torch.cat(list(weights[:half])), torch.cat(list(weights[half:]))
+        out: list = []
+
+        def launch():
+            whole = torch.nn.functional.linear(inputs[0], weight, bias)
+            out[:] = list(whole.chunk(half, -1))
+        return launch, out
+
+    return {"one cuBLASLt call": make}
+
+
+def _matmul(_workload: Workload, _kernels, torch) -> dict[str, Factory]:
+    def make(inputs, _weights):
+        return lambda: torch.mm(inputs[0], inputs[1].t()), None  # bare: its result is another
+
+    return {"bare matmul": make}
+
+
+def _conv(workload: Workload, _kernels, torch) -> dict[str, Factory]:
+    pad = workload.limit[1]["pad"]
+
+    def make(inputs, weights):
+        w, scale, shift, mean, variance = (v.double() for v in weights)
+        gain = scale / (variance + 1e-5).sqrt()
+        folded = (w * gain.view(-1, 1, 1, 1)).to(weights[0].dtype).contiguous(memory_format=torch.channels_last)
+        bias = (shift - mean * gain).to(weights[0].dtype)
+        image = inputs[0].permute(0, 3, 1, 2)
+        out: list = []
+
+        def launch():
+            y = torch.cudnn_convolution_relu(image, folded, bias, (1, 1), (pad, pad), (1, 1), 1)
+            out[:] = [y.permute(0, 2, 3, 1)]
+        return launch, out
+
+    return {"fastest cuDNN plan": make}
+
+
+_FAMILIES = {"adds": _adds, "layer_norms": _layer_norms, "merged_linear": _merged_linear, "matmul": _matmul,
+             "conv": _conv}
+_NEED_KERNELS = ("adds", "layer_norms")
+
+
+def factories(workload: Workload, kernels: Optional[Kernels], torch) -> dict[str, Factory]:
+    """The launches that may bound a row, by name; the fastest counts. Empty if there are none."""
+    if workload.limit is None or (kernels is None and workload.limit[0] in _NEED_KERNELS):
+        return {}
+    return _FAMILIES[workload.limit[0]](workload, kernels, torch)

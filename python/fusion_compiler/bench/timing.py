@@ -1,0 +1,156 @@
+# ===- timing.py - Contenders that take turns ------------------------------=== #
+#
+# Each contender repeats one piece of work; a contender holds several copies of it on
+# different buffers, so that the data of one repetition has left the cache when its
+# turn comes again, the same number for every contender of a row. Batches of
+# repetitions are timed on the device, contenders taking turns, so that a drift of the
+# clocks meets all of them.
+#
+# ===----------------------------------------------------------------------=== #
+"""Interleaved timing and its statistics."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Callable, Mapping, Optional, Protocol, Sequence
+
+#: A batch lasts about this long, in microseconds.
+BATCH_US = 2000.0
+MAX_REPETITIONS = 256
+
+
+class Clock(Protocol):
+    """Times `count` calls that go through `launches` in turn, in microseconds a call."""
+
+    def batch(self, launches: Sequence[Callable[[], None]], count: int) -> float: ...
+
+
+@dataclass
+class Contender:
+    """Work to be timed: `launches` do the same on different buffers. A `blocking` one waits for the device itself."""
+
+    launches: Sequence[Callable[[], None]]
+    blocking: bool = False
+
+
+def percentile(values: Sequence[float], fraction: float) -> float:
+    """Linear interpolation between the two nearest ranks."""
+    ordered = sorted(values)
+    position = fraction * (len(ordered) - 1)
+    low = math.floor(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (position - low) * (ordered[high] - ordered[low])
+
+
+def median(values: Sequence[float]) -> float:
+    return percentile(values, 0.5)
+
+
+@dataclass
+class Times:
+    """What one contender took: microseconds a repetition, one entry a round."""
+
+    rounds: list[float] = field(default_factory=list)
+    repetitions: int = 0
+
+    @property
+    def us(self) -> float:
+        return median(self.rounds)
+
+    def as_json(self) -> dict:
+        return {"us": round(self.us, 3), "p10_us": round(percentile(self.rounds, 0.1), 3),
+                "p90_us": round(percentile(self.rounds, 0.9), 3), "rounds": len(self.rounds),
+                "repetitions": self.repetitions}
+
+
+def ratio(above: Times, below: Times) -> float:
+    """The median over the rounds of above / below: neighbours in time are compared."""
+    return median([a / b for a, b in zip(above.rounds, below.rounds)])
+
+
+def copies_for(transferred: int, cache_bytes: int, most: int = 16) -> int:
+    """How many copies of a working set fill the cache three times over."""
+    return max(1, min(most, math.ceil(3 * cache_bytes / max(1, transferred))))
+
+
+def repetitions(us: float, copies: int) -> int:
+    """Repetitions of a batch: each copy equally often, BATCH_US together if that is few enough."""
+    wanted = min(MAX_REPETITIONS, math.ceil(BATCH_US / max(us, 1e-3)))
+    return max(1, math.ceil(wanted / copies)) * copies
+
+
+def interleave(contenders: Mapping[str, Contender], clocks: Callable[[Contender], Clock],
+               rounds: int) -> dict[str, Times]:
+    """Times all contenders in turn, `rounds` times; every second round goes backwards."""
+    result: dict[str, Times] = {}
+    for name, contender in contenders.items():
+        copies = len(contender.launches)
+        clock = clocks(contender)
+        clock.batch(contender.launches, copies)  # everything is loaded and warm
+        result[name] = Times(repetitions=repetitions(clock.batch(contender.launches, copies), copies))
+    names = list(contenders)
+    for turn in range(rounds):
+        for name in names if turn % 2 == 0 else reversed(names):
+            contender = contenders[name]
+            times = result[name]
+            times.rounds.append(clocks(contender).batch(contender.launches, times.repetitions))
+    return result
+
+
+class HostClock:
+    """For work that returns when it is done."""
+
+    def batch(self, launches: Sequence[Callable[[], None]], count: int) -> float:
+        begin = time.perf_counter()
+        for i in range(count):
+            launches[i % len(launches)]()
+        return (time.perf_counter() - begin) * 1e6 / count
+
+
+class DeviceClock:
+    """Device time by two events on PyTorch's current stream.
+
+    A kernel that spins goes first and lasts until all repetitions are queued, so that the time of the host, which
+    differs between contenders, is not in it.
+    """
+
+    _CYCLES_PER_US = 2000  # a little above the highest clock of the GPUs this meets
+
+    def __init__(self, torch):
+        self._torch = torch
+        self._host_us: dict[int, float] = {}
+
+    def batch(self, launches: Sequence[Callable[[], None]], count: int) -> float:
+        cuda = self._torch.cuda
+        begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        # The first batch of a contender finds out how long queueing one takes.
+        key = id(launches)
+        spin_us = min(20000.0, 1.5 * self._host_us.get(key, 20.0) * count + 20)
+        cuda.synchronize()
+        cuda._sleep(int(spin_us * self._CYCLES_PER_US))
+        begin.record()
+        start = time.perf_counter()
+        for i in range(count):
+            launches[i % len(launches)]()
+        queued = (time.perf_counter() - start) * 1e6 / count
+        end.record()
+        end.synchronize()
+        self._host_us[key] = min(queued, self._host_us.get(key, math.inf))
+        return begin.elapsed_time(end) * 1e3 / count
+
+
+def clocks_for(torch) -> Callable[[Contender], Clock]:
+    """A device clock for what is queued, a host clock for what blocks."""
+    device, host = DeviceClock(torch), HostClock()
+    return lambda contender: host if contender.blocking else device
+
+
+def best(times: Mapping[str, Optional[float]]) -> tuple[Optional[str], Optional[float]]:
+    """The name and time of the fastest that has one."""
+    known = {name: us for name, us in times.items() if us}
+    if not known:
+        return None, None
+    name = min(known, key=known.__getitem__)
+    return name, known[name]
