@@ -95,6 +95,48 @@ def test_host_clock_waits_for_the_work():
     assert timing.HostClock().batch([lambda: time.sleep(0.002)], 5) >= 2000
 
 
+class FakeCuda:
+    """A device of which only the order of calls is real."""
+
+    def __init__(self):
+        self.calls = []
+        outer = self
+
+        class Event:
+            def __init__(self, enable_timing):
+                assert enable_timing
+
+            def record(self):
+                outer.calls.append("event")
+
+            def synchronize(self):
+                outer.calls.append("wait")
+
+            def elapsed_time(self, _end):
+                return 0.012  # milliseconds
+
+        self.Event = Event
+
+    def synchronize(self):
+        self.calls.append("idle")
+
+    def _sleep(self, cycles):
+        self.calls.append(("spin", cycles))
+
+
+def test_device_clock_spins_while_the_host_queues():
+    cuda = FakeCuda()
+    clock = timing.DeviceClock(SimpleNamespace(cuda=cuda))
+    launches = [lambda: cuda.calls.append("a"), lambda: cuda.calls.append("b")]
+    assert clock.batch(launches, 4) == pytest.approx(3.0)  # 12 us of four
+    kind, cycles = cuda.calls[1]
+    assert cuda.calls[0] == "idle" and kind == "spin" and cycles >= 4 * 20 * 2000  # 20 us each, until it is known
+    assert cuda.calls[2:] == ["event", "a", "b", "a", "b", "event", "wait"]
+    cuda.calls.clear()
+    clock.batch(launches, 4)
+    assert 20 * 2000 <= cuda.calls[1][1] < cycles  # queueing these took less
+
+
 # ---- bars -------------------------------------------------------------------
 
 

@@ -78,6 +78,8 @@ class Runner:
         self._torch, self._settings, self._manifest, self._kernels = torch, settings, manifest, kernels
         self._xla, self._copy, self._say = xla, copy_bandwidth, say
         self._cache = gpu.describe(torch)["cache_bytes"] or 64 << 20
+        if settings.count_launches:
+            self._profile(lambda: None)  # CUPTI must be there before the graphs are
 
     def row(self, workload: Workload) -> dict:
         """Measures one row; gives the memory back."""
@@ -150,7 +152,7 @@ class Runner:
                 contenders[variant] = contender
                 opened[variant] = module, [r.clone() for r in results]
             except (FusionError, runtime.FusionError, RuntimeError) as error:
-                entry["error"] = f"{error}"[:300]
+                entry["error"] = table.first_line(error)
         return ours, opened
 
     def _open_peers(self, workload, sets, weights, oracle, contenders):
@@ -173,7 +175,7 @@ class Runner:
                 entry["check"] = oracle.check(peer.results[0])
                 contenders[name] = Contender(peer.launches)
             except Exception as error:  # noqa: BLE001 - torch.compile raises what it likes
-                entry["error"] = f"{type(error).__name__}: {error}"[:300]
+                entry["error"] = table.first_line(error)
         return peers
 
     def _open_limits(self, workload, sets, weights, oracle, contenders) -> list[str]:
@@ -192,20 +194,25 @@ class Runner:
                     if not check["ok"]:
                         raise FusionError(f"wrong result: {check}")
             except (FusionError, RuntimeError) as error:
-                self._say(f"{workload.name}: limit {name}: {error}")
+                self._say(f"{workload.name}: limit {name}: {table.first_line(error)}")
                 continue
             contenders[name] = Contender(launches)
             names.append(name)
         return names
 
+    def _profile(self, launch: Callable[[], None]) -> list[str]:
+        """The names of what the device did, as CUPTI saw it."""
+        profiler = self._torch.profiler
+        with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
+            launch()
+            self._torch.cuda.synchronize()
+        return [event.name for event in profile.events() if "CUDA" in str(event.device_type)]
+
     def _count(self, contenders) -> dict[str, tuple[int, int]]:
-        """Kernels and copies of one repetition, as CUPTI sees them."""
+        """Kernels and copies of one repetition."""
         result = {}
         for name, contender in contenders.items():
-            with self._torch.profiler.profile(activities=[self._torch.profiler.ProfilerActivity.CUDA]) as profile:
-                contender.launches[0]()
-                self._torch.cuda.synchronize()
-            seen = [event.name for event in profile.events() if "CUDA" in str(event.device_type)]
+            seen = self._profile(contender.launches[0])
             copies = sum(event.startswith(("Memcpy", "Memset")) for event in seen)
             result[name] = len(seen) - copies, copies
         return result
@@ -227,9 +234,9 @@ def run_rows(workloads: Sequence[Workload], measure: Callable[[Workload], dict],
         try:
             row = measure(workload)
         except Exception as error:  # noqa: BLE001 - out of memory on the device, say
-            say(f"{workload.name:<28} error: {type(error).__name__}: {error}")
+            say(f"{workload.name:<28} error: {table.first_line(error)}")
             row = assemble(workload, {}, {}, {}, {}, None)
-            row["error"] = f"{type(error).__name__}: {error}"[:300]
+            row["error"] = table.first_line(error)
         row["seconds"] = round(time.monotonic() - begin, 1)
         document["rows"].append(row)
         if "error" not in row:

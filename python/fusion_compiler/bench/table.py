@@ -13,6 +13,12 @@ from typing import Mapping, Optional, Sequence
 _VERDICTS = {True: "pass", False: "FAIL", None: "open"}
 
 
+def first_line(error: BaseException) -> str:
+    """An exception in one line of at most 300 characters."""
+    said = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {said}"[:300]
+
+
 def number(value: Optional[float]) -> str:
     """Three significant digits, but no fraction above 100."""
     if value is None:

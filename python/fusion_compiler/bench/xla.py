@@ -20,8 +20,9 @@ import time
 from pathlib import Path
 from typing import Callable, Iterable, Optional, Sequence
 
+from .table import first_line
 from .timing import copies_for
-from .workload import Workload, from_float
+from .workload import Workload
 
 _RUNS = 24
 
@@ -45,25 +46,23 @@ def _measure(workload: Workload, cache_bytes: int) -> dict:
     import jax
     import jax.numpy as jnp
     import ml_dtypes
-    import numpy as np
 
-    types = {"bf16": ml_dtypes.bfloat16}
+    types = {"f32": jnp.float32, "f16": jnp.float16, "bf16": jnp.bfloat16}
 
-    def array(values, dtype):
-        return jnp.asarray(values.view(types[dtype]) if dtype in types else values)
+    def weight(tensor):
+        data = tensor.weights(workload.name)
+        return jnp.asarray(data.view(ml_dtypes.bfloat16) if tensor.dtype == "bf16" else data)
 
-    generator = np.random.default_rng()
-    weights = [array(t.weights(workload.name), t.dtype) for t in workload.weights]
+    def inputs(key):
+        keys = jax.random.split(key, len(workload.inputs))
+        return [(jax.random.normal(k, t.shape) * t.scale + t.offset).astype(types[t.dtype])
+                for k, t in zip(keys, workload.inputs)]
+
+    weights = [weight(t) for t in workload.weights]
     count = copies_for(workload.bytes, cache_bytes)
-    sets = []
-    for index in range(count):
-        # One draw for all sets: the host makes numbers slowly.
-        if index == 0:
-            first = [array(from_float(generator.standard_normal(t.shape, dtype=np.float32) * t.scale + t.offset,
-                                      t.dtype), t.dtype) for t in workload.inputs]
-            sets.append(first)
-        else:
-            sets.append([jnp.array(x, copy=True) for x in first])
+    seed = jax.random.key(int.from_bytes(os.urandom(4), "little"))
+    sets = [inputs(key) for key in jax.random.split(seed, count)]
+    jax.block_until_ready(sets)
     begin = time.perf_counter()
     run = jax.jit(workload.jax(weights))
     jax.block_until_ready(run(*sets[0]))
@@ -109,7 +108,7 @@ def worker(suite: Sequence[Workload], wanted: Sequence[str], cache_bytes: int) -
         try:
             answer = _measure(workload, cache_bytes)
         except Exception as error:  # noqa: BLE001 - one row's failure is that row's
-            answer = {"error": f"{type(error).__name__}: {error}"[:300]}
+            answer = {"error": first_line(error)}
         print(json.dumps({"name": workload.name, **answer}), flush=True)
     return 0
 
