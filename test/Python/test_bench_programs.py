@@ -9,16 +9,19 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 
 import numpy as np
 import pytest
 
 from conftest import BIN
-from fusion_compiler.bench import modules, seed2
+from fusion_compiler.bench import limits, modules, seed2
 from fusion_compiler.bench.workload import ROUNDOFF, Tensor, from_float, to_float64
 from fusion_compiler.errors import FusionError
 
+NVCC = shutil.which("nvcc") or os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/nvcc")
 SMALL = {w.name: w for w in seed2.small_workloads()}
 FULL = {w.name: w for w in seed2.workloads()}
 
@@ -139,3 +142,27 @@ def test_absent_tool_and_folder(tmp_path):
     (tmp_path / modules.MANIFEST).write_text("{")
     with pytest.raises(FusionError, match="can't be read"):
         modules.read_manifest(str(tmp_path))
+
+
+@pytest.mark.skipif(not os.access(NVCC, os.X_OK), reason="no nvcc here")
+def test_limits_compile_without_spills(tmp_path):
+    source = limits.find_source()
+    limits.build(source, str(tmp_path / limits.BINARY), "sm_90")
+    assert (tmp_path / limits.BINARY).stat().st_size > 0
+    answer = subprocess.run([NVCC, "-cubin", "-arch=sm_90", "-O3", "-Xptxas", "-v", "-o", os.devnull, source],
+                            capture_output=True, text=True, check=True)
+    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", answer.stderr)
+    names = re.findall(r"Compiling entry function '(\w+)'", answer.stderr)
+    assert frames and set(frames) == {("0", "0")}
+    used = {f"norm_{v}x{t}" for kernels in limits._NORMS.values() for v, t in kernels}
+    assert used | {"copy_blocks", "copy_units", "add_members", "empty", "increment"} <= set(names)
+    for width, kernels in limits._NORMS.items():  # eight bf16 a vector
+        assert all(vectors * team * 8 == width for vectors, team in kernels)
+
+
+def test_limits_that_nvcc_refuses(tmp_path):
+    source = tmp_path / "bad.cu"
+    source.write_text("this is no CUDA")
+    with pytest.raises(FusionError, match="nvcc") as error:
+        limits.build(str(source), str(tmp_path / "bad.cubin"), "sm_90")
+    assert error.value.code == 5

@@ -150,7 +150,10 @@ def _compile_only(options, workloads: Sequence[Workload]) -> int:
             except FusionError as error:
                 _say(f"no {limits.BINARY}: {error}")
         total = sum(entry.stat().st_size for entry in os.scandir(folder))
-        _say(f"{len(workloads)} rows, {failed} modules refused, {total / 1e6:.1f} MB in {options.modules}")
+        entries = modules.read_manifest(folder)["modules"]
+        slowest = max(entries, key=lambda name: entries[name]["seconds"])
+        _say(f"{len(workloads)} rows, {failed} modules refused, {total / 1e6:.1f} MB in {options.modules}; "
+             f"slowest: {slowest}, {entries[slowest]['seconds']} s")
     return 3 if failed else 0
 
 
