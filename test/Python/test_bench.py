@@ -262,6 +262,17 @@ def test_file_is_written_after_every_row(tmp_path):
     assert any("MemoryError: device" in line for line in said)
 
 
+@pytest.mark.parametrize("rows, code", [
+    ([{"ours": {"fast": {"us": 1.0, "check": {"ok": True}, "stable": True}}}], 0),
+    ([{"ours": {"fast": {"error": "refused"}}}], 4),
+    ([{"ours": {}, "error": "out of memory"}], 4),
+    ([{"ours": {"fast": {"error": "refused"}, "strict": {"check": {"ok": False}}}}], 1),
+    ([{"ours": {"fast": {"check": {"ok": True}, "stable": False}}}], 1),
+])
+def test_exit_code(rows, code):
+    assert run.exit_code(rows) == code
+
+
 def test_xla_sums_the_kernels_of_streams():
     def line(name, *durations):
         return SimpleNamespace(name=name, events=[SimpleNamespace(duration_ns=d) for d in durations])

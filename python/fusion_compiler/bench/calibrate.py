@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import json
 import os
@@ -68,9 +69,8 @@ def copy_bandwidth(torch, kernels: Optional[Kernels], size: int = 1 << 30, round
 
 
 def launch_gap(torch, kernels: Kernels) -> dict[str, float]:
-    """Microseconds that one more kernel of a graph costs: an empty one, and one that reads what the one before wrote."""
+    """Microseconds that one more kernel of a graph costs: an `empty` one, and one that is `dependent` on the last."""
     counter = torch.zeros(4, dtype=torch.int32, device="cuda")
-    import ctypes
     address = ctypes.c_uint64(counter.data_ptr())
 
     def repeat(name, count, *parameters):
@@ -87,16 +87,15 @@ def launch_gap(torch, kernels: Kernels) -> dict[str, float]:
 
 def vector_rates(torch, kernels: Kernels) -> dict[str, float]:
     """Operations a second of chains of multiply-adds that fill the device."""
-    import ctypes
+    sink = torch.zeros(4, dtype=torch.float64, device="cuda")
+    blocks, turns = kernels.units * 8, 4096
+    parameters = ctypes.c_uint64(sink.data_ptr()), ctypes.c_int(turns)
 
-    result = {}
-    for name, turns in (("f32", 4096), ("f64", 4096)):
-        sink = torch.zeros(4, dtype=torch.float64, device="cuda")
-        blocks = kernels.units * 8
-        us = time_one(torch, lambda: kernels.launch(f"multiply_add_{name}", (blocks, 1), 256,  # noqa: B023
-                                                    ctypes.c_uint64(sink.data_ptr()), ctypes.c_int(turns)))  # noqa: B023
-        result[name] = blocks * 256 * turns * 16 / (us * 1e-6)
-    return result
+    def rate(name):
+        us = time_one(torch, lambda: kernels.launch(f"multiply_add_{name}", (blocks, 1), 256, *parameters))
+        return blocks * 256 * turns * 16 / (us * 1e-6)
+
+    return {name: rate(name) for name in ("f32", "f64")}
 
 
 def matrix_rates(torch) -> dict[str, float]:
@@ -144,9 +143,9 @@ def device_file(base: Mapping, name: str, facts: Mapping, measured: Mapping) -> 
     result["name"] = name
     result["source"] = (
         f"Measured on {facts['gpu']}, driver {facts.get('driver') or 'unknown'}, CUDA {facts.get('cuda')}, on "
-        f"{facts['date']} by fusion-bench calibrate: bandwidths by copies, launch_gap_us between dependent kernels of a "
-        f"graph (an empty one costs {measured['empty_us']:.2f} us), rates by chains of multiply-adds and by products of "
-        f"random matrices. Everything else from the file {base['name']}: {base['source']}")
+        f"{facts['date']} by fusion-bench calibrate: bandwidths by copies, launch_gap_us between dependent kernels of "
+        f"a graph (an empty one costs {measured['empty_us']:.2f} us), rates by chains of multiply-adds and by products "
+        f"of random matrices. Everything else from the file {base['name']}: {base['source']}")
     result["units"] = facts["multiprocessors"]
     result["memory_bytes"] = facts["memory_bytes"]
     if facts.get("cache_bytes"):

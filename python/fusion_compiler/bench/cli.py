@@ -37,8 +37,8 @@ on one GPU. Every claim of its table is a ratio inside one run.
   fusion-bench --list                             suites and rows
 """
 _EPILOG = """\
-exit codes: 0 ok, 1 a result was wrong, 2 usage, 3 a program that the compiler refuses,
-4 a module that isn't the manifest's, 5 a tool, library or device is missing, 9 internal
+exit codes: 0 ok, 1 a result was wrong, 2 usage, 3 the compiler refuses a program, 4 a row
+or a module of ours could not be run, 5 a tool, library or device is missing, 9 internal
 error. A bar that isn't reached is no error: it stands in the table.
 """
 
@@ -227,8 +227,7 @@ def _measure(options, workloads: Sequence[Workload], program: str, arguments: Se
         run.write_json(options.json, document)
     _say(table.summary(document["rows"]) + f"; {document['seconds']} s")
     _write_markdown(options.markdown, document)
-    return 1 if any(entry.get("check", {}).get("ok") is False or entry.get("stable") is False
-                    for row in document["rows"] for entry in row["ours"].values()) else 0
+    return run.exit_code(document["rows"])
 
 
 def _write_markdown(path: Optional[str], document) -> None:

@@ -91,7 +91,8 @@ def compile_workload(workload: Workload, modes: dict[str, tuple[str, ...]], fold
             begin = time.perf_counter()
             answer = subprocess.run([compiler, source, *arguments, "-o", output], capture_output=True, text=True,
                                     stdin=subprocess.DEVNULL, check=False)
-            entry: dict = {"variant": variant, "workload": workload.name, "seconds": round(time.perf_counter() - begin, 3),
+            entry: dict = {"variant": variant, "workload": workload.name,
+                           "seconds": round(time.perf_counter() - begin, 3),
                            "command": f"fusion-compile {workload.name}.mlir {' '.join(arguments)} -o {name}"}
             if answer.returncode:
                 said = [line for line in answer.stderr.splitlines() if line.strip()]

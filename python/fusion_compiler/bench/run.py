@@ -226,6 +226,14 @@ def write_json(path: str, document: Mapping) -> None:
     os.replace(path + ".new", path)
 
 
+def exit_code(rows: Sequence[Mapping]) -> int:
+    """1 if a result of ours was wrong or changed, else 4 if a module could not be had or run, else 0."""
+    entries = [entry for row in rows for entry in row["ours"].values()]
+    if any(entry.get("check", {}).get("ok") is False or entry.get("stable") is False for entry in entries):
+        return 1
+    return 4 if any("error" in entry for entry in entries) or any("error" in row for row in rows) else 0
+
+
 def run_rows(workloads: Sequence[Workload], measure: Callable[[Workload], dict], document: dict,
              output: Optional[str], say: Callable[[str], None]) -> None:
     """Measures all rows into `document["rows"]`, saying each and writing the file after each."""
