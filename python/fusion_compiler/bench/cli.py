@@ -201,7 +201,7 @@ def _measure(options, workloads: Sequence[Workload], program: str, arguments: Se
         environment = gpu.describe(torch)
         document = {
             "suite": options.suite, "date": datetime.datetime.now().isoformat(timespec="seconds"),
-            "command": shlex.join([program, *arguments]), "environment": environment, "runs": options.runs,
+            "command": f"{program} {shlex.join(arguments)}", "environment": environment, "runs": options.runs,
             "variants": list(modules.variants(options.fp)),
             "peers": (["eager", "inductor"] if "torch" in options.peers else [])
             + (["xla"] if "xla" in options.peers else []),
