@@ -71,6 +71,11 @@ public:
   llvm::SmallVector<int64_t> rowShape;
   Coordinates rowAt;
 
+  /// Combines what a reduction reads, in the accumulator's type, where a block
+  /// of threads does so together; null for what it does not know.
+  std::function<mlir::Value(ReduceOp, llvm::ArrayRef<Index>, mlir::Type)>
+      reduceTogether;
+
   /// Whole rows in the kernel's frame: where such a value is read, its last
   /// coordinate says which element, and the row is the one at hand.
   llvm::DenseMap<mlir::Value, mlir::Value> heldRows;
@@ -175,6 +180,15 @@ mlir::Value reductionIdentity(KernelBuilder &k, ReduceKind kind,
                               mlir::Type compute);
 mlir::Value combineReduction(KernelBuilder &k, ReduceKind kind, mlir::Value a,
                              mlir::Value b);
+
+/// `value`, an element or a vector, in the type of the accumulator.
+mlir::Value toAccumulator(KernelBuilder &k, mlir::Value value,
+                          mlir::Type accumulator);
+
+/// Coordinates of a reduction's operand: the reduced ones from `reduced`, the
+/// others from the result's, in order.
+Coordinates operandCoordinates(ReduceOp op, llvm::ArrayRef<Index> at,
+                               llvm::ArrayRef<Index> reduced);
 
 /// Whether the reduced dimensions are the trailing ones: such a reduction is
 /// done in lanes, all others in the order of the elements.

@@ -10,6 +10,7 @@
 
 #include "fusion/Codegen/Passes.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Remarks.h"
@@ -47,6 +48,7 @@ private:
                                  ArrayRef<int64_t> operandCounts);
 
   ModuleOp kernels;
+  Machine machine = Machine::Cpu;
   unsigned numKernels = 0;
   llvm::DenseMap<size_t, SmallVector<Emitted, 1>> known;
   llvm::StringMap<func::FuncOp> kernelOf;
@@ -105,6 +107,28 @@ static std::string describe(GroupOp group) {
   return text;
 }
 
+/// Tells the builder what is known of the operands' addresses and writers.
+static void describeOperands(KernelBuilder &k, GroupOp group,
+                             ArrayRef<int64_t> operands,
+                             ArrayRef<std::pair<Value, unsigned>> stores,
+                             ArrayRef<std::pair<unsigned, unsigned>> inPlace) {
+  int64_t numInputs = group.getInputs().size();
+  llvm::SmallDenseSet<int64_t> shared;
+  for (auto [output, input] : inPlace)
+    shared.insert(input);
+  llvm::SmallDenseSet<unsigned> stored;
+  for (auto &[value, operand] : stores)
+    stored.insert(operand);
+  for (size_t position = 0; position < operands.size(); ++position) {
+    int64_t index = operands[position];
+    if (index >= numInputs)
+      continue;
+    k.limitAlignment(position, findAlignment(group.getInputs()[index]));
+    if (!shared.contains(index) && !stored.contains(position))
+      k.markConstant(position);
+  }
+}
+
 LogicalResult EmitKernels::emitKernel(GroupOp group,
                                       const BatchExtents &extents,
                                       const LibraryPlan *library) {
@@ -161,10 +185,14 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
   }
 
   std::string name = "k" + std::to_string(numKernels++);
-  KernelBuilder k(kernels, name, operands.size(), group.getLoc(), extents);
+  KernelBuilder k(kernels, name, operands.size(), group.getLoc(), extents,
+                  machine);
+  k.wideMeans = machine == Machine::Cpu || fp != "fast";
   for (auto [output, input] : inPlace)
     k.allowInPlace(position[numInputs + output], position[input]);
   k.sealAliases();
+  if (machine == Machine::Cuda)
+    describeOperands(k, group, operands, stores, inPlace);
   BodyEvaluator evaluator(k, group.getBodyBlock());
   if (library) {
     for (BlockArgument argument : group.getBodyBlock()->getArguments())
@@ -180,8 +208,15 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
   std::optional<KernelShape> shape;
   auto userKernels = group.getBodyBlock()->getOps<KernelCallOp>();
   bool hasScatter = !group.getBodyBlock()->getOps<ScatterOp>().empty();
-  MatmulOp rowProduct = library ? MatmulOp() : findProductWithPrologue(task);
-  if (!userKernels.empty())
+  MatmulOp rowProduct = library || machine == Machine::Cuda
+                            ? MatmulOp()
+                            : findProductWithPrologue(task);
+  if (machine == Machine::Cuda)
+    shape = hasScatter               ? emitCudaScatter(task, reason)
+            : rows && rows->trailing ? emitCudaRowReduce(task, *rows, reason)
+            : rows                   ? emitCudaColumnReduce(task, *rows, reason)
+                                     : emitCudaLoop(task, reason);
+  else if (!userKernels.empty())
     shape = emitUserKernel(task, *userKernels.begin(), reason);
   else if (hasScatter)
     shape = emitScatter(task, reason);
@@ -198,7 +233,7 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
                ? group.emitError(reason)
                : group.emitError("can't be compiled as one kernel: ")
                      << reason << "; split the group";
-  k.finish(shape->units, shape->grain, describe(group));
+  k.finish(shape->units, shape->grain, shape->threads, describe(group));
   kernelOf[name] = k.function;
 
   OpBuilder builder(group);
@@ -228,6 +263,10 @@ LogicalResult EmitKernels::emit(GroupOp group, const BatchExtents &extents) {
   std::string reason;
   if (!canEmit(group, reason))
     return group.emitError("has no kernel: ") << reason;
+  if (machine == Machine::Cuda)
+    for (KernelCallOp call : group.getBodyBlock()->getOps<KernelCallOp>())
+      return call.emitError("a kernel in C runs on target cpu only; compile "
+                            "with --target=cpu, or write it in ops");
 
   size_t hash = hashGroup(group, extents);
   SmallVector<Emitted, 1> &candidates = known[hash];
@@ -296,6 +335,8 @@ LogicalResult EmitKernels::emitLaunchKernel(GroupOp launch,
     parts.push_back({FlatSymbolRefAttr::get(function.getSymNameAttr()),
                      firstOperand, Extent{units.getScale(), units.getBase()},
                      grain.getInt()});
+    if (auto threads = function->getAttrOfType<IntegerAttr>("fusion.threads"))
+      parts.back().threads = threads.getInt();
     firstOperand += count;
     key += function.getSymName().str() + ':' + std::to_string(count) + ' ';
   }
@@ -304,8 +345,9 @@ LogicalResult EmitKernels::emitLaunchKernel(GroupOp launch,
     std::string name = "k" + std::to_string(numKernels++);
     std::string description = "horizontal: " + std::to_string(members.size()) +
                               " x " + describe(members.front());
-    if (failed(emitHorizontalKernel(kernels, name, launch.getLoc(), parts,
-                                    description)))
+    auto emit = machine == Machine::Cuda ? emitCudaHorizontalKernel
+                                         : emitHorizontalKernel;
+    if (failed(emit(kernels, name, launch.getLoc(), parts, description)))
       return launch.emitError("the members have more units of work than a "
                               "launch can have; split the group");
     kernel =
@@ -395,6 +437,12 @@ LogicalResult EmitKernels::emitLaunch(GroupOp launch) {
 
 void EmitKernels::runOnOperation() {
   ModuleOp module = getOperation();
+  if (target != "cpu" && target != "cuda") {
+    module.emitError("unknown target '")
+        << target << "' of fusion-emit-kernels; use cpu or cuda";
+    return signalPassFailure();
+  }
+  machine = target == "cuda" ? Machine::Cuda : Machine::Cpu;
   known.clear();
   knownLaunches.clear();
   kernelOf.clear();

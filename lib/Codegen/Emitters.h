@@ -15,7 +15,8 @@ namespace fusion::codegen {
 /// How a kernel is run.
 struct KernelShape {
   Extent units{0, 0};
-  int64_t grain = 1;
+  int64_t grain = 1;   ///< units of a range at least; of a block on a GPU
+  int64_t threads = 0; ///< of a block; 0 on a CPU
 };
 
 /// One kernel being made from (a part of) a group.
@@ -78,6 +79,20 @@ struct InnerSegments {
   std::function<void(size_t)> enter;
 };
 
+/// How the positions of a shape are walked over: those of `inner` along one
+/// run, for each of the outer ones, and for each of those between.
+struct WalkPlan {
+  llvm::SmallVector<size_t> dims; ///< that have more than one position
+  size_t firstInner = 0;          ///< in `dims`: where the run begins
+  size_t lastUnit = 0;            ///< in `dims`: where `outer` ends
+  Extent outer{0, 1}, inner{0, 1};
+
+  /// Whether all positions are one run.
+  bool isRun() const { return firstInner == 0; }
+};
+WalkPlan planWalk(llvm::ArrayRef<Extent> shape, llvm::ArrayRef<bool> canMerge,
+                  bool mergeInner);
+
 /// Walks over all positions of `shape`, dimensions merged where `canMerge`
 /// (entry d: d with d + 1) says that their accesses stay contiguous, and calls
 /// `body` for vectors of positions along the innermost one and for single ones.
@@ -122,6 +137,23 @@ bool canEmitUserKernel(KernelCallOp call, std::string &reason);
 /// A scatter, with elementwise ops on its operands.
 std::optional<KernelShape> emitScatter(KernelTask &task, std::string &reason);
 
+/// The same for a GPU (lib/Codegen/Cuda): a block of threads computes `grain`
+/// units. A loop's unit is an element.
+std::optional<KernelShape> emitCudaLoop(KernelTask &task, std::string &reason);
+/// A loop whose outputs transpose what they read, in tiles; nothing is emitted
+/// if there is none that gains by it.
+std::optional<KernelShape> emitCudaTranspose(KernelTask &task);
+/// Rows in registers; a warp, a part of it or a block a row, by the row's size.
+std::optional<KernelShape>
+emitCudaRowReduce(KernelTask &task, const RowSpace &rows, std::string &reason);
+/// Columns, each dealt to several threads.
+std::optional<KernelShape> emitCudaColumnReduce(KernelTask &task,
+                                                const RowSpace &rows,
+                                                std::string &reason);
+/// A thread a slice element.
+std::optional<KernelShape> emitCudaScatter(KernelTask &task,
+                                           std::string &reason);
+
 /// Whether each output of `group` is a run of the bytes of the input in its
 /// place; then the attribute `fusion.view` has the offsets, and it needs no
 /// kernel.
@@ -146,10 +178,15 @@ struct HorizontalMember {
   int64_t firstOperand = 0; ///< of the horizontal kernel's operands
   Extent units{0, 0};
   int64_t grain = 1;
+  int64_t threads = 0; ///< of a block, on a GPU
 };
 /// Makes the kernel `name` whose units are those of all members, each weighted
 /// by its work. Fails where their number does not fit.
 mlir::LogicalResult emitHorizontalKernel(
+    mlir::ModuleOp kernels, llvm::StringRef name, mlir::Location loc,
+    llvm::ArrayRef<HorizontalMember> members, const llvm::Twine &description);
+/// The same for a GPU: each member has a range of blocks.
+mlir::LogicalResult emitCudaHorizontalKernel(
     mlir::ModuleOp kernels, llvm::StringRef name, mlir::Location loc,
     llvm::ArrayRef<HorizontalMember> members, const llvm::Twine &description);
 

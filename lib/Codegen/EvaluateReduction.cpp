@@ -88,12 +88,12 @@ Value codegen::combineReduction(KernelBuilder &k, ReduceKind kind, Value a,
 /// Means need more digits than what they are of.
 static Type accumulatorType(KernelBuilder &k, ReduceOp op) {
   Type compute = k.computeType(op.getInput().getType());
-  return op.getKind() == ReduceKind::Mean && compute.isF32() ? k.b.getF64Type()
-                                                             : compute;
+  return op.getKind() == ReduceKind::Mean && compute.isF32() && k.wideMeans
+             ? k.b.getF64Type()
+             : compute;
 }
 
-/// `value`, an element or a vector, in the type of the accumulator.
-static Value toAccumulator(KernelBuilder &k, Value value, Type accumulator) {
+Value codegen::toAccumulator(KernelBuilder &k, Value value, Type accumulator) {
   Type element = getElementTypeOrSelf(value.getType());
   if (element == accumulator)
     return value;
@@ -104,8 +104,11 @@ static Value toAccumulator(KernelBuilder &k, Value value, Type accumulator) {
 }
 
 Value BodyEvaluator::evaluateReduce(ReduceOp op, Key at) {
-  Value sum = isTrailingReduction(op) ? reduceByLanes(op, at)
-                                      : reduceSequentially(op, at);
+  Value sum =
+      reduceTogether ? reduceTogether(op, at, accumulatorType(k, op)) : Value();
+  if (!sum)
+    sum = isTrailingReduction(op) ? reduceByLanes(op, at)
+                                  : reduceSequentially(op, at);
   Type element = getElementTypeOrSelf(op.getResult().getType());
   if (op.getKind() == ReduceKind::Mean) {
     SmallVector<Size> box;
@@ -129,10 +132,8 @@ Value BodyEvaluator::evaluateReduce(ReduceOp op, Key at) {
   return k.round(sum, element);
 }
 
-/// Coordinates of the operand: the reduced ones from `reduced`, the others from
-/// the result's, in order.
-static Coordinates operandCoordinates(ReduceOp op, ArrayRef<Index> at,
-                                      ArrayRef<Index> reduced) {
+Coordinates codegen::operandCoordinates(ReduceOp op, ArrayRef<Index> at,
+                                        ArrayRef<Index> reduced) {
   Coordinates from;
   size_t nextKept = 0, nextReduced = 0;
   int64_t rank = cast<RankedTensorType>(op.getInput().getType()).getRank();

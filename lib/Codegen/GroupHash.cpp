@@ -8,6 +8,8 @@
 
 #include "mlir/IR/OperationSupport.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
@@ -29,12 +31,30 @@ Value codegen::getBuffer(Value value) {
   }
 }
 
-/// For each input, the first input that has the same bytes.
-static SmallVector<unsigned> inputPattern(GroupOp group) {
+int64_t codegen::findAlignment(Value value) {
+  int64_t alignment = kPlannedAlignment;
+  while (true) {
+    value = getBuffer(value);
+    auto group = value.getDefiningOp<GroupOp>();
+    auto views = group ? group->getAttrOfType<DenseI64ArrayAttr>("fusion.view")
+                       : DenseI64ArrayAttr();
+    if (!views)
+      return alignment;
+    size_t number = cast<OpResult>(value).getResultNumber();
+    alignment = std::gcd(alignment, views[number]);
+    value = group.getInputs()[number];
+  }
+}
+
+/// For each input, the first input that has the same bytes, and how it lies in
+/// memory: a kernel may rely on both.
+static SmallVector<int64_t> inputPattern(GroupOp group) {
   llvm::DenseMap<Value, unsigned> first;
-  SmallVector<unsigned> pattern;
-  for (auto [i, input] : llvm::enumerate(group.getInputs()))
+  SmallVector<int64_t> pattern;
+  for (auto [i, input] : llvm::enumerate(group.getInputs())) {
     pattern.push_back(first.try_emplace(getBuffer(input), i).first->second);
+    pattern.push_back(findAlignment(input));
+  }
   return pattern;
 }
 
@@ -45,7 +65,7 @@ llvm::hash_code codegen::hashGroup(GroupOp group, const BatchExtents &extents) {
   };
   llvm::hash_code hash =
       llvm::hash_combine(static_cast<unsigned>(group.getKind()));
-  for (unsigned same : inputPattern(group))
+  for (int64_t same : inputPattern(group))
     hash = llvm::hash_combine(hash, same);
   for (Value argument : group.getBodyBlock()->getArguments()) {
     numberOf(argument);

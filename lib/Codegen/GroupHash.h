@@ -15,6 +15,13 @@ namespace fusion::codegen {
 /// The value whose bytes `value` has: a reshape between groups is a view.
 mlir::Value getBuffer(mlir::Value value);
 
+/// What the planner places starts at a multiple of this, in bytes.
+constexpr int64_t kPlannedAlignment = 16;
+
+/// A number of bytes that divides where `value` starts: less than
+/// kPlannedAlignment for a view.
+int64_t findAlignment(mlir::Value value);
+
 llvm::hash_code hashGroup(GroupOp group, const BatchExtents &extents);
 
 /// Whether one kernel computes both.

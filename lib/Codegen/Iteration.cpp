@@ -151,6 +151,11 @@ void codegen::iterateRange(KernelTask &task, Value begin, Value end,
       return {};
     });
   };
+  if (k.machine == Machine::Cuda) {
+    // Lanes are the threads.
+    k.lanes = 1;
+    return inLoop(begin, end, 1);
+  }
   if (!length) {
     Value count = k.op<arith::SubIOp>(end, begin);
     Value rest = k.op<arith::AndIOp>(count, k.constantI64(kLanes - 1));
@@ -177,46 +182,53 @@ void codegen::iterateRange(KernelTask &task, Value begin, Value end,
     inLoop(k.materialize(k.add(first, done)), end, 1);
 }
 
+WalkPlan codegen::planWalk(ArrayRef<Extent> shape, ArrayRef<bool> canMerge,
+                           bool mergeInner) {
+  WalkPlan plan;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != Extent{0, 1})
+      plan.dims.push_back(d);
+  ArrayRef<size_t> dims = plan.dims;
+
+  // The innermost run.
+  plan.firstInner = dims.size();
+  while (plan.firstInner > 0) {
+    size_t dim = dims[plan.firstInner - 1];
+    if (plan.firstInner < dims.size()) {
+      bool together = mergeInner;
+      for (size_t d = dim; d < dims[plan.firstInner]; ++d)
+        together &= canMerge[d];
+      if (!together)
+        break;
+    }
+    std::optional<Extent> merged = multiply(plan.inner, shape[dim]);
+    if (!merged)
+      break;
+    plan.inner = *merged;
+    --plan.firstInner;
+  }
+  // The longest run of outer dimensions whose number is affine.
+  while (plan.lastUnit < plan.firstInner) {
+    std::optional<Extent> more =
+        multiply(plan.outer, shape[dims[plan.lastUnit]]);
+    if (!more)
+      break;
+    plan.outer = *more;
+    ++plan.lastUnit;
+  }
+  return plan;
+}
+
 std::optional<KernelShape>
 codegen::iterate(KernelTask &task, ArrayRef<Extent> shape,
                  ArrayRef<bool> canMerge, int64_t costPerElement,
                  llvm::function_ref<void(ArrayRef<Index>)> body,
                  const InnerSegments *segments) {
   KernelBuilder &k = task.k;
-  // Dimensions that have more than one position, innermost last.
-  SmallVector<size_t> dims;
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (shape[d] != Extent{0, 1})
-      dims.push_back(d);
-
-  // The innermost loop.
-  Extent inner{0, 1};
-  size_t firstInner = dims.size();
-  while (firstInner > 0) {
-    size_t dim = dims[firstInner - 1];
-    if (firstInner < dims.size()) {
-      bool together = !segments;
-      for (size_t d = dim; d < dims[firstInner]; ++d)
-        together &= canMerge[d];
-      if (!together)
-        break;
-    }
-    std::optional<Extent> merged = multiply(inner, shape[dim]);
-    if (!merged)
-      break;
-    inner = *merged;
-    --firstInner;
-  }
-  // Units are the longest run of outer dimensions whose number is affine.
-  Extent outer{0, 1};
-  size_t lastUnit = 0;
-  while (lastUnit < firstInner) {
-    std::optional<Extent> more = multiply(outer, shape[dims[lastUnit]]);
-    if (!more)
-      break;
-    outer = *more;
-    ++lastUnit;
-  }
+  WalkPlan plan = planWalk(shape, canMerge, /*mergeInner=*/!segments);
+  ArrayRef<size_t> dims = plan.dims;
+  size_t firstInner = plan.firstInner, lastUnit = plan.lastUnit;
+  Extent inner = plan.inner, outer = plan.outer;
 
   auto sizesOf = [&](size_t first, size_t last) {
     SmallVector<Size> sizes;

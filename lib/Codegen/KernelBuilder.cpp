@@ -6,40 +6,63 @@
 //===----------------------------------------------------------------------===//
 #include "KernelBuilder.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
 
+/// PTX's address space of global memory.
+static constexpr unsigned kGlobalSpace = 1;
+
 KernelBuilder::KernelBuilder(ModuleOp kernels, StringRef name,
                              unsigned numOperands, Location loc,
-                             const BatchExtents &extents)
-    : b(kernels.getContext()), loc(loc), extents(extents) {
+                             const BatchExtents &extents, Machine machine)
+    : b(kernels.getContext()), loc(loc), extents(extents), machine(machine) {
   MLIRContext *context = kernels.getContext();
   Type pointer = LLVM::LLVMPointerType::get(context);
   Type i64 = b.getI64Type();
   b.setInsertionPointToEnd(kernels.getBody());
-  function = func::FuncOp::create(
-      b, loc, name, b.getFunctionType({pointer, i64, i64, i64}, {}));
+  SmallVector<Type> arguments{pointer, i64, i64};
+  if (machine == Machine::Cpu)
+    arguments.push_back(i64);
+  function =
+      func::FuncOp::create(b, loc, name, b.getFunctionType(arguments, {}));
   Block *entry = function.addEntryBlock();
   batch = entry->getArgument(1);
-  begin = entry->getArgument(2);
-  end = entry->getArgument(3);
   b.setInsertionPointToEnd(entry);
+  Type element = pointer;
+  if (machine == Machine::Cpu) {
+    begin = entry->getArgument(2);
+    end = entry->getArgument(3);
+  } else {
+    block = entry->getArgument(2);
+    Value x = NVVM::ThreadIdXOp::create(
+        b, loc, b.getI32Type(),
+        b.getAttr<LLVM::ConstantRangeAttr>(APInt(32, 0), APInt(32, 1024)));
+    thread = op<arith::ExtUIOp>(i64, x);
+    element = LLVM::LLVMPointerType::get(context, kGlobalSpace);
+  }
   for (unsigned i = 0; i < numOperands; ++i) {
     Value slot =
         LLVM::GEPOp::create(b, loc, pointer, pointer, entry->getArgument(0),
                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
-    pointers.push_back(LLVM::LoadOp::create(b, loc, pointer, slot));
+    Value address = LLVM::LoadOp::create(b, loc, pointer, slot);
+    if (element != pointer)
+      address = LLVM::AddrSpaceCastOp::create(b, loc, element, address);
+    pointers.push_back(address);
     aliasClass.push_back(i);
+    alignments.push_back(16);
   }
   // A mark, erased at the end: sizes and constants gather before it.
   entryEnd = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(0));
   b.setInsertionPointToEnd(entry);
 }
 
-void KernelBuilder::finish(Extent units, int64_t grain,
+void KernelBuilder::finish(Extent units, int64_t grain, int64_t threads,
                            const Twine &description) {
   func::ReturnOp::create(b, loc);
   entryEnd->erase();
@@ -49,6 +72,10 @@ void KernelBuilder::finish(Extent units, int64_t grain,
   function->setAttr("fusion.grain",
                     b.getI64IntegerAttr(std::max<int64_t>(grain, 1)));
   function->setAttr("fusion.description", b.getStringAttr(description));
+  if (machine == Machine::Cpu)
+    return;
+  function->setAttr("fusion.threads", b.getI64IntegerAttr(threads));
+  function->setAttr("fusion.operands", b.getI64IntegerAttr(pointers.size()));
 }
 
 void KernelBuilder::allowInPlace(unsigned a, unsigned c) {
@@ -132,8 +159,8 @@ Value KernelBuilder::shuffle(Value first, Value second,
 }
 
 Value KernelBuilder::logicalAnd(Value a, Value c) {
-  if (!a)
-    return c;
+  if (!a || !c)
+    return a ? a : c;
   bool wide = isa<VectorType>(a.getType()) || isa<VectorType>(c.getType());
   return op<arith::AndIOp>(splatIf(a, wide), splatIf(c, wide));
 }
@@ -183,6 +210,46 @@ Value KernelBuilder::address(Value pointer, Type storage, const Index &index) {
                              ValueRange{materialize(first)});
 }
 
+/// A number that divides `value`, which is not negative; 0 for zero.
+static uint64_t findFactor(Value value, unsigned depth = 0) {
+  Operation *op = depth < 8 ? value.getDefiningOp() : nullptr;
+  if (!op)
+    return 1;
+  auto operand = [&](unsigned i) {
+    return findFactor(op->getOperand(i), depth + 1);
+  };
+  APInt number;
+  if (matchPattern(value, m_ConstantInt(&number)))
+    return number.abs().getZExtValue();
+  if (isa<arith::MulIOp>(op)) {
+    // Factors of an address: powers of two up to 16 matter.
+    return (operand(0) & 0xffff) * (operand(1) & 0xffff);
+  }
+  if (isa<arith::AddIOp, arith::SubIOp, arith::RemUIOp, arith::MinSIOp,
+          arith::MaxSIOp>(op))
+    return std::gcd(operand(0), operand(1));
+  return 1;
+}
+
+unsigned KernelBuilder::alignmentOf(const Index &index, Type storage,
+                                    const Access &access) const {
+  uint64_t bytes = storageBytes(storage);
+  uint64_t factor =
+      std::gcd<uint64_t>(access.alignment, std::abs(index.constant) * bytes);
+  if (index.base)
+    factor = std::gcd(factor, findFactor(index.base) * bytes);
+  return std::max<uint64_t>(bytes, factor & -factor);
+}
+
+KernelBuilder::Access KernelBuilder::accessOf(unsigned operand) const {
+  Access access = accesses[operand];
+  if (machine == Machine::Cuda) {
+    access.alignment = alignments[operand];
+    access.isConstant = constantOperands.contains(operand);
+  }
+  return access;
+}
+
 Value KernelBuilder::toCompute(Value raw, Type element) {
   Type type = likeShape(raw.getType(), computeType(element));
   if (element.isInteger(1)) {
@@ -203,8 +270,10 @@ Value KernelBuilder::toStorage(Value value, Type element) {
 Value KernelBuilder::loadFrom(Value pointer, Type element, const Index &index,
                               Access access) {
   Type storage = storageType(element);
-  auto loadAt = [&](Value at, Type type) {
-    auto load = LLVM::LoadOp::create(b, loc, type, at, storageBytes(element));
+  auto loadAt = [&](Value at, Type type, unsigned alignment = 1) {
+    auto load = LLVM::LoadOp::create(
+        b, loc, type, at, std::max(alignment, storageBytes(element)));
+    load.setInvariant(access.isConstant);
     if (access.scopes)
       load.setAliasScopesAttr(access.scopes);
     if (access.others)
@@ -215,7 +284,8 @@ Value KernelBuilder::loadFrom(Value pointer, Type element, const Index &index,
   if (at.isUniform())
     return toCompute(loadAt(address(pointer, storage, at), storage), element);
   if (!at.lanes && at.stride == 1)
-    return toCompute(loadAt(address(pointer, storage, at), vectorOf(storage)),
+    return toCompute(loadAt(address(pointer, storage, at), vectorOf(storage),
+                            alignmentOf(at, storage, access)),
                      element);
   // Any other pattern: one load a lane.
   Value result = op<LLVM::PoisonOp>(vectorOf(storage));
@@ -232,8 +302,9 @@ void KernelBuilder::storeTo(Value value, Value pointer, Type element,
                             const Index &index, Access access) {
   Type storage = storageType(element);
   Value raw = toStorage(value, element);
-  auto storeAt = [&](Value what, Value at) {
-    auto store = LLVM::StoreOp::create(b, loc, what, at, storageBytes(element));
+  auto storeAt = [&](Value what, Value at, unsigned alignment = 1) {
+    auto store = LLVM::StoreOp::create(
+        b, loc, what, at, std::max(alignment, storageBytes(element)));
     if (access.scopes)
       store.setAliasScopesAttr(access.scopes);
     if (access.others)
@@ -241,8 +312,8 @@ void KernelBuilder::storeTo(Value value, Value pointer, Type element,
   };
   Index at = resolve(index);
   if (at.isUniform() || (!at.lanes && at.stride == 1))
-    return storeAt(splatIf(raw, !at.isUniform()),
-                   address(pointer, storage, at));
+    return storeAt(splatIf(raw, !at.isUniform()), address(pointer, storage, at),
+                   at.isUniform() ? 1 : alignmentOf(at, storage, access));
   for (int64_t lane = 0; lane < lanes; ++lane) {
     Value number = constantI64(lane);
     Value one = isa<VectorType>(raw.getType()) ? extract(raw, number) : raw;
@@ -251,12 +322,12 @@ void KernelBuilder::storeTo(Value value, Value pointer, Type element,
 }
 
 Value KernelBuilder::load(unsigned operand, Type element, const Index &index) {
-  return loadFrom(pointers[operand], element, index, accesses[operand]);
+  return loadFrom(pointers[operand], element, index, accessOf(operand));
 }
 
 void KernelBuilder::store(Value value, unsigned operand, Type element,
                           const Index &index) {
-  storeTo(value, pointers[operand], element, index, accesses[operand]);
+  storeTo(value, pointers[operand], element, index, accessOf(operand));
 }
 
 Value KernelBuilder::allocate(Type element, int64_t count) {

@@ -27,6 +27,10 @@ namespace fusion::codegen {
 /// on it, so it is the same for all CPUs.
 constexpr int64_t kLanes = 16;
 
+/// What a kernel runs on: a range of units on a thread of a CPU, or one block
+/// of threads on a GPU.
+enum class Machine { Cpu, Cuda };
+
 /// Elements that a range of units should have at least, to be worth a thread.
 constexpr int64_t kGrainElements = 16384;
 
@@ -36,10 +40,17 @@ public:
   /// `numOperands` buffers. `extents` covers the group the kernel is made from.
   KernelBuilder(mlir::ModuleOp kernels, llvm::StringRef name,
                 unsigned numOperands, mlir::Location loc,
-                const BatchExtents &extents);
+                const BatchExtents &extents, Machine machine = Machine::Cpu);
 
-  /// Says how the kernel is to be run and ends the function.
-  void finish(Extent units, int64_t grain, const llvm::Twine &description);
+  /// Says how the kernel is to be run and ends the function. `threads` of a
+  /// block; on a CPU there are none.
+  void finish(Extent units, int64_t grain, int64_t threads,
+              const llvm::Twine &description);
+
+  /// Operand `a` starts at a multiple of `bytes` (else: of 16).
+  void limitAlignment(unsigned a, int64_t bytes) { alignments[a] = bytes; }
+  /// Nothing writes to the bytes of operand `a` while the kernel runs.
+  void markConstant(unsigned a) { constantOperands.insert(a); }
 
   /// Operands `a` and `b` may be the same bytes.
   void allowInPlace(unsigned a, unsigned b);
@@ -156,13 +167,23 @@ public:
   const BatchExtents &extents;
   /// Lanes of the vectors being built: kLanes, or fewer for the rest of a run.
   int64_t lanes = kLanes;
+  /// Means of f32 and of less are taken in f64.
+  bool wideMeans = true;
   mlir::func::FuncOp function;
-  mlir::Value begin, end; ///< the units to compute
+  const Machine machine;
+  mlir::Value begin,
+      end; ///< the units to compute; on a GPU an emitter sets them
+  mlir::Value block, thread; ///< on a GPU: of the kernel, and in the block; i64
 
 private:
   struct Access {
     mlir::ArrayAttr scopes, others;
+    int64_t alignment = 1;
+    bool isConstant = false;
   };
+  Access accessOf(unsigned operand) const;
+  unsigned alignmentOf(const Index &index, mlir::Type storage,
+                       const Access &access) const;
   mlir::Value address(mlir::Value pointer, mlir::Type storage,
                       const Index &index);
   mlir::Value toCompute(mlir::Value raw, mlir::Type element);
@@ -176,6 +197,8 @@ private:
   mlir::Value batch;
   llvm::SmallVector<mlir::Value> pointers;
   llvm::SmallVector<unsigned> aliasClass;
+  llvm::SmallVector<int64_t> alignments;
+  llvm::SmallDenseSet<unsigned> constantOperands;
   llvm::SmallVector<Access> accesses;
   mlir::Operation *entryEnd = nullptr; ///< entry code goes before this op
   llvm::DenseMap<int64_t, mlir::Value> constants;

@@ -23,11 +23,18 @@ def EmitKernels : Pass<"fusion-emit-kernels", "::mlir::ModuleOp"> {
 
     A kernel is `(buffers, batch, begin, end)`: it computes the units of work
     [begin, end) of `fusion.units`, each element of an output in exactly one unit.
+    For `target=cuda` it is `(buffers, batch, block)`: a block of `fusion.threads`
+    threads computes `fusion.grain` units.
   }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"cpu\"",
+           "cpu or cuda">,
+    Option<"fp", "fp", "std::string", /*default=*/"\"strict\"",
+           "strict, or fast: means of f32 are taken in f32 on cuda">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
-    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
 def LowerKernels : Pass<"fusion-lower-kernels", "::mlir::ModuleOp"> {
