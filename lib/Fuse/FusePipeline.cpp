@@ -30,6 +30,9 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     manager.addPass(createTrackDecisions(track));
   }
   manager.addNestedPass<func::FuncOp>(createDecomposeNamed());
+  SplitReductionsOptions reductions;
+  reductions.device = options.device;
+  manager.addNestedPass<func::FuncOp>(createSplitReductions(reductions));
   // New products, not groups: the certificate starts from them, and the pass
   // has a proof of its own.
   if (!llvm::is_contained(options.noFuse, "projections")) {

@@ -1,0 +1,182 @@
+//===- SplitReductions.cpp - Long reductions of few results ---------------===//
+//
+// A reduction has as many threads as its results can use. Where these are few
+// and what they read is much, most of a GPU would idle: the reduction is done
+// in two, first of equal parts, then of the parts' results.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Analysis/DeviceModel.h"
+#include "fusion/Fuse/Passes.h"
+#include "fusion/IR/FusionDialect.h"
+#include "fusion/IR/TensorData.h"
+
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace fusion {
+#define GEN_PASS_DEF_SPLITREDUCTIONS
+#include "fusion/Fuse/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+
+/// Elements that a thread of the first reduction should have at least, and
+/// parts of one.
+static constexpr int64_t kElementsOfThread = 16, kMaxParts = 1024;
+
+namespace {
+
+/// What is known of a reduction with static sizes.
+struct ReductionSize {
+  int64_t results = 1, length = 1, bytes = 0;
+  int64_t dim = -1;   ///< outermost reduced one, whose parts are taken
+  int64_t extent = 1; ///< of that
+  bool isRow = true;  ///< only trailing dimensions are reduced
+};
+
+struct SplitReductions : fusion::impl::SplitReductionsBase<SplitReductions> {
+  using SplitReductionsBase::SplitReductionsBase;
+
+  void runOnOperation() override;
+
+private:
+  void split(ReduceOp op, const DeviceModel &device);
+};
+
+} // namespace
+
+static std::optional<ReductionSize> measure(ReduceOp op) {
+  auto type = cast<RankedTensorType>(op.getInput().getType());
+  if (!type.hasStaticShape() || type.getNumElements() == 0)
+    return std::nullopt;
+  ReductionSize size;
+  bool keptBehind = false;
+  for (int64_t d = type.getRank(); d-- > 0;) {
+    if (!llvm::is_contained(op.getDims(), d)) {
+      size.results *= type.getDimSize(d);
+      keptBehind |= type.getDimSize(d) != 1;
+      continue;
+    }
+    size.length *= type.getDimSize(d);
+    if (type.getDimSize(d) == 1)
+      continue;
+    size.isRow &= !keptBehind;
+    size.dim = d;
+    size.extent = type.getDimSize(d);
+  }
+  size.bytes = type.getNumElements() * getElementBytes(type.getElementType());
+  return size.dim < 0 ? std::nullopt : std::optional(size);
+}
+
+/// Threads that such a reduction occupies.
+static double countThreads(const ReductionSize &size) {
+  // What the emitters deal: a block a row, or 32 threads a column vector.
+  double each = double(size.length) / kElementsOfThread;
+  return size.isRow ? size.results * std::clamp(each, 1.0, 1024.0)
+                    : size.results * std::clamp(each, 1.0, 32.0) / 4;
+}
+
+/// The least divisor of `extent` from `wanted` on, else the largest one.
+static int64_t chooseParts(int64_t extent, int64_t wanted, int64_t limit) {
+  int64_t largest = 1;
+  for (int64_t parts = 2; parts <= std::min(extent, limit); ++parts)
+    if (extent % parts == 0) {
+      largest = parts;
+      if (parts >= wanted)
+        break;
+    }
+  return largest;
+}
+
+void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
+  std::optional<ReductionSize> size = measure(op);
+  if (!size)
+    return;
+  double wanted =
+      double(device.units) * device.threadsPerBlock * device.residentBlocks;
+  double share = std::min(1.0, countThreads(*size) / wanted);
+  double wholeUs = 1e6 * size->bytes / device.memoryBandwidth;
+  int64_t limit = std::min(kMaxParts, size->length / (2 * kElementsOfThread));
+  int64_t parts =
+      chooseParts(size->extent, int64_t(std::ceil(1.0 / share)), limit);
+  if (parts < 2)
+    return;
+  Location loc = op.getLoc();
+  double nowUs = wholeUs / share;
+  double splitUs = wholeUs / std::min(1.0, share * parts) + device.launchGapUs;
+  std::string percent = llvm::formatv("{0:f1}", 100 * share),
+              nowText = llvm::formatv("{0:f2}", nowUs),
+              splitText = llvm::formatv("{0:f2}", splitUs);
+  auto options =
+      remark::RemarkOpts::name("split-reductions").category("fusion");
+  if (splitUs >= nowUs) {
+    remark::missed(loc, options)
+        << remark::reason("{0} results keep {1} % of the device busy, but two "
+                          "launches are not faster",
+                          size->results, percent)
+        << remark::metric("us_apart", nowText)
+        << remark::metric("us_fused", splitText);
+    return;
+  }
+
+  OpBuilder builder(op);
+  auto type = cast<RankedTensorType>(op.getInput().getType());
+  auto resultType = cast<RankedTensorType>(op.getResult().getType());
+  Value input = op.getInput();
+  // Between the two, sums keep the digits that they are accumulated in.
+  Type element = type.getElementType(), wide = element;
+  if (element.isF16() || element.isBF16())
+    wide = builder.getF32Type();
+  SmallVector<int64_t> shape(type.getShape());
+  shape[size->dim] /= parts;
+  shape.insert(shape.begin() + size->dim, parts);
+  input = ReshapeOp::create(builder, loc, type.clone(shape), input);
+  if (wide != element)
+    input = CastOp::create(builder, loc, type.clone(shape).clone(wide), input);
+  SmallVector<int64_t> dims, kept;
+  for (int64_t dim : op.getDims())
+    dims.push_back(dim < size->dim ? dim : dim + 1);
+  int64_t partsAt = 0;
+  for (int64_t d = 0; d < int64_t(shape.size()); ++d)
+    if (!llvm::is_contained(dims, d)) {
+      if (d == size->dim)
+        partsAt = kept.size();
+      kept.push_back(shape[d]);
+    }
+  Value first =
+      ReduceOp::create(builder, loc, RankedTensorType::get(kept, wide),
+                       op.getKind(), input, builder.getDenseI64ArrayAttr(dims));
+  Value second =
+      ReduceOp::create(builder, loc, resultType.clone(wide), op.getKind(),
+                       first, builder.getDenseI64ArrayAttr({partsAt}));
+  if (wide != element)
+    second = CastOp::create(builder, loc, resultType, second);
+  remark::passed(loc, options)
+      << remark::reason(
+             "{0} results keep {1} % of the device busy: {2} parts first",
+             size->results, percent, parts)
+      << remark::metric("us_apart", nowText)
+      << remark::metric("us_fused", splitText);
+  op.getResult().replaceAllUsesWith(second);
+  op.erase();
+}
+
+void SplitReductions::runOnOperation() {
+  if (getOperation().isExternal())
+    return;
+  llvm::Expected<DeviceModel> model = DeviceModel::load(device);
+  if (!model) {
+    getOperation().emitError(llvm::toString(model.takeError()));
+    return signalPassFailure();
+  }
+  if (!model->isGpu)
+    return;
+  SmallVector<ReduceOp> reductions;
+  for (Block &block : getOperation().getFunctionBody())
+    llvm::append_range(reductions, block.getOps<ReduceOp>());
+  for (ReduceOp op : reductions)
+    split(op, *model);
+}

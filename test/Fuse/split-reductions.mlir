@@ -1,0 +1,47 @@
+// RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=h200}))' | FileCheck %s
+// RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=h200},fusion-split-reductions{device=h200}))' | FileCheck %s
+// RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=cpu}))' | FileCheck %s --check-prefix=CPU
+// RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=h200}))' --remarks-filter=fusion 2>&1 | FileCheck %s --check-prefix=REMARK
+
+// CPU-LABEL: func.func @columns
+// CPU-NEXT: fusion.reduce sum
+// CPU-NEXT: return
+
+// 4096 columns are 32768 threads of 67584: two parts and more.
+// CHECK-LABEL: func.func @columns
+// CHECK-NEXT: %[[SPLIT:.*]] = fusion.reshape %{{.*}} : tensor<8192x4096xbf16> to tensor<4x2048x4096xbf16>
+// CHECK-NEXT: %[[WIDE:.*]] = fusion.cast %[[SPLIT]] : tensor<4x2048x4096xbf16> to tensor<4x2048x4096xf32>
+// CHECK-NEXT: %[[FIRST:.*]] = fusion.reduce sum, %[[WIDE]] dims = [1]
+// CHECK-NEXT: %[[SECOND:.*]] = fusion.reduce sum, %[[FIRST]] dims = [0] : tensor<4x4096xf32>
+// CHECK-NEXT: fusion.cast %[[SECOND]] : tensor<4096xf32> to tensor<4096xbf16>
+// CHECK-NEXT: return
+// REMARK: 4096 results keep
+func.func @columns(%x: tensor<8192x4096xbf16>) -> tensor<4096xbf16> {
+  %0 = fusion.reduce sum, %x dims = [0] : tensor<8192x4096xbf16>
+  return %0 : tensor<4096xbf16>
+}
+
+// One result of 16 million: a row each for its parts.
+// CHECK-LABEL: func.func @all
+// CHECK-NEXT: fusion.reshape {{.*}} to tensor<128x32x4096xf32>
+// CHECK-NEXT: fusion.reduce mean, {{.*}} dims = [1, 2] : tensor<128x32x4096xf32>
+// CHECK-NEXT: fusion.reduce mean, {{.*}} dims = [0] : tensor<128xf32>
+func.func @all(%x: tensor<4096x4096xf32>) -> tensor<f32> {
+  %0 = fusion.reduce mean, %x dims = [0, 1] : tensor<4096x4096xf32>
+  return %0 : tensor<f32>
+}
+
+// Rows enough; too little to gain; a prime has no parts.
+// CHECK-LABEL: func.func @kept
+// CHECK-NEXT: fusion.reduce
+// CHECK-NEXT: fusion.reduce
+// CHECK-NEXT: fusion.reduce
+// CHECK-NEXT: return
+func.func @kept(%x: tensor<8192x4096xf32>, %y: tensor<64x32xf32>,
+                %z: tensor<1000003xf32>)
+    -> (tensor<8192xf32>, tensor<32xf32>, tensor<f32>) {
+  %0 = fusion.reduce max, %x dims = [1] : tensor<8192x4096xf32>
+  %1 = fusion.reduce sum, %y dims = [0] : tensor<64x32xf32>
+  %2 = fusion.reduce sum, %z dims = [0] : tensor<1000003xf32>
+  return %0, %1, %2 : tensor<8192xf32>, tensor<32xf32>, tensor<f32>
+}
