@@ -8,6 +8,7 @@
 #include "fusion/Analysis/FusionLegality.h"
 #include "IterationSpace.h"
 #include "fusion/Analysis/LibraryRules.h"
+#include "fusion/Analysis/Target.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -229,7 +230,8 @@ static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor,
   for (Value operand : anchor->getOperands())
     if (Operation *producer = members.getProducer(operand)) {
       auto matmul = dyn_cast<MatmulOp>(anchor);
-      if (!matmul)
+      // Blocks share no row that one of them has computed.
+      if (!matmul || isForCuda(anchor))
         return GroupVerdict::refuse(FusionRule::AnchorOperand, producer);
       if (auto refusal = checkPrologue(members, matmul, legality, prologue))
         return *refusal;

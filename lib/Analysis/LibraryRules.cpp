@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/LibraryRules.h"
+#include "fusion/Analysis/Target.h"
 
 #include "fusion/IR/FusionDialect.h"
 
@@ -84,6 +85,11 @@ static std::string checkDetails(Operation *op) {
 }
 
 const LibraryRule *fusion::findLibraryRule(Operation *op, std::string *reason) {
+  if (isForCuda(op)) {
+    if (reason)
+      *reason = "no library is called on a GPU yet";
+    return nullptr;
+  }
   auto refuse = [&](const llvm::Twine &why) -> const LibraryRule * {
     if (reason)
       *reason = why.str();

@@ -15,8 +15,12 @@ using namespace fusion;
 
 void fusion::buildCodegenPipeline(OpPassManager &manager,
                                   const CodegenOptions &options) {
-  manager.addPass(createEmitKernels());
+  EmitKernelsOptions emit;
+  emit.target = options.target;
+  emit.fp = options.fp;
+  manager.addPass(createEmitKernels(emit));
   LowerKernelsOptions lower;
+  lower.target = options.target;
   llvm::Expected<CpuTarget> target = resolveCpu(options.cpu);
   if (target)
     lower.features = llvm::join(target->features, ",");
@@ -30,6 +34,10 @@ struct PhaseOptions : PassPipelineOptions<PhaseOptions> {
   Option<std::string> cpu{*this, "cpu",
                           llvm::cl::desc("processor by LLVM's name, or native"),
                           llvm::cl::init("native")};
+  Option<std::string> target{*this, "target", llvm::cl::desc("cpu or cuda"),
+                             llvm::cl::init("cpu")};
+  Option<std::string> fp{*this, "fp", llvm::cl::desc("strict or fast"),
+                         llvm::cl::init("strict")};
 };
 } // namespace
 
@@ -37,6 +45,7 @@ void fusion::registerCodegenPipelines() {
   PassPipelineRegistration<PhaseOptions>(
       "fusion-codegen", "The codegen phase: every group becomes a kernel",
       [](OpPassManager &manager, const PhaseOptions &options) {
-        buildCodegenPipeline(manager, CodegenOptions{options.cpu});
+        buildCodegenPipeline(
+            manager, CodegenOptions{options.cpu, options.target, options.fp});
       });
 }

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/CommandLine.h"
 
+#include "fusion/Codegen/DeviceCode.h"
+
 #include "Process.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -124,17 +126,24 @@ static Error setNoFuse(CommandLine &line, StringRef value) {
 }
 
 static Error setTarget(CommandLine &line, StringRef value) {
-  if (value != "cpu")
+  bool known = value == "cpu";
+  std::string names = "cpu";
+  for (StringRef architecture : getArchitectures()) {
+    known |= value == ("cuda:" + architecture).str();
+    names += ", cuda:" + architecture.str();
+  }
+  if (!known)
     return usage("unknown target '" + value +
-                 "', --target, this build compiles for: cpu");
+                 "', --target, this build compiles for: " + names);
   line.compile.target = value.str();
   return Error::success();
 }
 
-static Error setFp(CommandLine &, StringRef value) {
-  if (value != "strict")
+static Error setFp(CommandLine &line, StringRef value) {
+  if (value != "strict" && value != "fast")
     return usage("unknown mode '" + value +
-                 "', --fp, the cpu target computes with --fp=strict");
+                 "', --fp, the modes are: strict, fast");
+  line.compile.fp = value.str();
   return Error::success();
 }
 
@@ -149,15 +158,24 @@ static const OptionSpec kOptions[] = {
     {"o", "file",
      "module to write; or, with --stop-after, IR text (default: stdout)", false,
      SET(output, value.str())},
-    {"target", "cpu", "what to compile for", true, setTarget},
+    {"target", "name", "what to compile for: cpu (default), or cuda:sm_90",
+     true, setTarget},
     {"cpu", "name", "processor to compile for (default native: this machine's)",
      false, SET(compile.cpu, value.str())},
     {"device", "name",
-     "device to decide for, or the path of its JSON file (default cpu)", false,
-     SET(compile.device, value.str())},
+     "device to decide for, or the path of its JSON file (default: the "
+     "target's, cpu or h200)",
+     false, SET(compile.device, value.str())},
     {"cost-model", "name", "what predicts times (default roofline)", true,
      SET(compile.costModel, value.str())},
-    {"fp", "strict", "strict: grouping changes no bit", true, setFp},
+    {"fp", "mode",
+     "strict: grouping changes no bit (default for cpu); fast: within the "
+     "tolerances (default for cuda)",
+     true, setFp},
+    {"ptxas", "path",
+     "assembler for cuda, or off: PTX only (default: looked "
+     "for in CUDA_HOME, PATH, /usr/local/cuda and PyPI's wheel)",
+     false, SET(compile.ptxas, value.str())},
     {"exact-rewrites-only", "",
      "leave out rewrites that change values, such as BatchNorm folding", true,
      SET(compile.exactRewritesOnly, true)},
@@ -296,6 +314,10 @@ fusion::parseCommandLine(ArrayRef<std::string> arguments) {
   }
   if (line.help || line.version)
     return line;
+  if (line.compile.fp == "fast" && !isCuda(line.compile))
+    return usage("--fp=fast, command line, the cpu target computes with "
+                 "--fp=strict");
+  setTargetDefaults(line.compile);
   if (line.input.empty())
     return usage("no input, command line, give the path of a model in the "
                  "fusion dialect");

@@ -7,6 +7,7 @@
 #include "fusion/Pipelines/Compile.h"
 
 #include "PassCheck.h"
+#include "fusion/Analysis/Target.h"
 #include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/ErrorKind.h"
@@ -51,6 +52,13 @@ std::optional<Phase> fusion::symbolizePhase(StringRef name) {
     if (stringifyPhase(phase) == name)
       return phase;
   return std::nullopt;
+}
+
+void fusion::setTargetDefaults(CompileOptions &options) {
+  if (options.fp.empty())
+    options.fp = isCuda(options) ? "fast" : "strict";
+  if (options.device.empty())
+    options.device = isCuda(options) ? "h200" : "cpu";
 }
 
 /// With --verify-fusion, what a pass replaces is evaluated right behind it.
@@ -104,6 +112,8 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
   case Phase::Codegen: {
     CodegenOptions codegen;
     codegen.cpu = options.cpu;
+    codegen.target = isCuda(options) ? "cuda" : "cpu";
+    codegen.fp = options.fp;
     buildCodegenPipeline(manager, codegen);
     break;
   }
@@ -122,14 +132,20 @@ namespace {
 
 /// Options of the pipelines on fusion-opt's command line.
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
-  Option<std::string> target{*this, "target", llvm::cl::desc("cpu"),
+  Option<std::string> target{*this, "target",
+                             llvm::cl::desc("cpu, or cuda:sm_90"),
                              llvm::cl::init("cpu")};
+  Option<std::string> fp{
+      *this, "fp", llvm::cl::desc("strict or fast (default: the target's)"),
+      llvm::cl::init("")};
   Option<std::string> cpu{*this, "cpu",
                           llvm::cl::desc("processor name, or native"),
                           llvm::cl::init("native")};
   Option<std::string> device{
-      *this, "device", llvm::cl::desc("device name, or path of a device file"),
-      llvm::cl::init("cpu")};
+      *this, "device",
+      llvm::cl::desc(
+          "device name, or path of a device file (default: the target's)"),
+      llvm::cl::init("")};
   Option<std::string> costModel{*this, "cost-model",
                                 llvm::cl::desc("what predicts times"),
                                 llvm::cl::init("roofline")};
@@ -152,6 +168,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   CompileOptions toCompileOptions() const {
     CompileOptions options;
     options.target = target;
+    options.fp = fp;
     options.cpu = cpu;
     options.device = device;
     options.costModel = costModel;
@@ -160,6 +177,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     options.fuseVertical = vertical;
     options.fuseHorizontal = horizontal;
     options.fuseProjections = projections;
+    setTargetDefaults(options);
     return options;
   }
 };
@@ -390,6 +408,11 @@ CompileStatus PhaseRunner::run() {
   ScopedDiagnosticHandler handler(
       module.getContext(),
       [&](Diagnostic &diagnostic) { return listen(diagnostic); });
+  if (isCuda(options)) {
+    Builder builder(module.getContext());
+    module->setAttr(kTargetAttr, builder.getStringAttr("cuda"));
+    module->setAttr(kFpAttr, builder.getStringAttr(options.fp));
+  }
   for (Phase phase : kPhases) {
     CompileStatus status = CompileStatus::Ok;
     if (hasUserPasses(phase) &&

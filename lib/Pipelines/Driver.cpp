@@ -7,6 +7,7 @@
 
 #include "fusion/Analysis/CostModel.h"
 #include "fusion/Analysis/Explain.h"
+#include "fusion/Codegen/DeviceCode.h"
 #include "fusion/Codegen/NativeCode.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/Parameters.h"
@@ -54,6 +55,7 @@ private:
   const CommandLine &line;
   CompileOptions options;
   CpuTarget cpu;
+  DeviceCodeOptions gpu;
   /// "name sha256:..." of the device file, for the provenance.
   std::string device;
   Compilation result;
@@ -97,6 +99,17 @@ bool Driver::findTarget() {
   }
   cpu = std::move(*resolved);
   options.cpu = cpu.name;
+  if (isCuda(options)) {
+    gpu.architecture = StringRef(options.target).split(':').second.str();
+    gpu.contract = options.fp == "fast";
+    gpu.libdevice = findLibdevice();
+    llvm::Expected<std::string> ptxas = findAssembler(options.ptxas);
+    if (!ptxas) {
+      fail(rt::Code::Usage, llvm::toString(ptxas.takeError()));
+      return false;
+    }
+    gpu.ptxas = std::move(*ptxas);
+  }
   llvm::Expected<DeviceModel> loaded = DeviceModel::load(options.device);
   if (!loaded) {
     std::error_code code;
@@ -242,12 +255,15 @@ void Driver::emit(ModuleOp module) {
   build.target = options.target;
   build.cpu = cpu.name;
   build.cpuFeatures = cpu.features;
+  build.gpu = gpu;
   build.parameterFolder = getParameterFolder(module, options.parameterFolder);
   build.userKernels.compiler = options.cCompiler;
   build.userKernels.timeoutSeconds = options.cCompilerTimeout;
   build.provenance = {{"compiler", "fusion " FUSION_VERSION},
                       {"flags", line.recorded},
                       {"device", device}};
+  if (isCuda(options))
+    build.provenance.push_back({"fp", options.fp});
   if (auto plan = module->getAttrOfType<StringAttr>(kPlanDigestAttr))
     build.provenance.push_back({"plan", plan.str()});
   if (auto rewrites = module->getAttrOfType<ArrayAttr>("fusion.rewrites"))

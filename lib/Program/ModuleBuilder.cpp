@@ -12,6 +12,8 @@
 #include "fusion/IR/Parameters.h"
 #include "fusion/IR/TensorData.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
 #include "ModuleData.h"
 #include "ModuleFile.h"
 
@@ -160,6 +162,52 @@ static rt::Status nativeCodeFailed(ModuleOp kernels, llvm::Error error) {
                     message);
 }
 
+/// Compiles the kernels for a GPU.
+static rt::Status addDeviceCode(ModuleOp kernels,
+                                const DeviceCodeOptions &options,
+                                rt::Module &result) {
+  llvm::Expected<DeviceCode> code = compileDeviceCode(kernels, options);
+  if (!code) {
+    rt::Code kind = rt::Code::Internal;
+    std::string message;
+    llvm::handleAllErrors(code.takeError(),
+                          [&](const llvm::ErrorInfoBase &info) {
+                            std::error_code error = info.convertToErrorCode();
+                            message = info.message();
+                            if (error == std::errc::no_such_file_or_directory)
+                              kind = rt::Code::Environment;
+                            else if (error == std::errc::timed_out)
+                              kind = rt::Code::Timeout;
+                            else if (error != llvm::inconvertibleErrorCode())
+                              kind = rt::Code::Resources;
+                          });
+    if (kind != rt::Code::Resources)
+      kernels.emitError(message);
+    return rt::Status(kind, message);
+  }
+  result.ptx.assign(code->ptx.begin(), code->ptx.end());
+  result.deviceCode = std::move(code->cubin);
+  for (rt::Kernel &kernel : result.kernels) {
+    auto function = kernels.lookupSymbol<LLVM::LLVMFuncOp>(kernel.symbol);
+    auto threads = function
+                       ? function->getAttrOfType<IntegerAttr>("fusion.threads")
+                       : IntegerAttr();
+    if (!threads)
+      return rt::Status(rt::Code::Internal,
+                        "kernel " + kernel.symbol + " says no threads");
+    kernel.threads = threads.getInt();
+    auto used = code->usage.find(kernel.symbol);
+    if (used == code->usage.end())
+      continue;
+    kernel.registers = used->second.registers;
+    kernel.spillBytes = used->second.spillBytes;
+    kernel.sharedBytes = used->second.sharedBytes;
+  }
+  result.provenance.push_back(
+      {"ptxas", options.ptxas.empty() ? "none: PTX only" : options.ptxas});
+  return {};
+}
+
 rt::Expected<rt::Module>
 fusion::buildExecutableModule(ModuleOp module,
                               const ModuleBuildOptions &options) {
@@ -184,11 +232,16 @@ fusion::buildExecutableModule(ModuleOp module,
     return badProgram;
   result.program = std::move(*plain);
 
-  if (!result.kernels.empty()) {
-    if (!kernels) {
-      program.emitError("names kernels, but there is no @kernels module");
-      return badProgram;
-    }
+  if (!result.kernels.empty() && !kernels) {
+    program.emitError("names kernels, but there is no @kernels module");
+    return badProgram;
+  }
+  if (StringRef(options.target).starts_with("cuda:")) {
+    if (!result.kernels.empty())
+      if (rt::Status status = addDeviceCode(kernels, options.gpu, result);
+          !status.ok())
+        return status;
+  } else if (!result.kernels.empty()) {
     result.cpu = options.cpu;
     result.cpuFeatures = options.cpuFeatures;
     UserObjects user;

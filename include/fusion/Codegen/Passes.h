@@ -25,6 +25,8 @@ struct CodegenOptions {
   /// A processor by LLVM's name, or `native`: it decides which conversions are
   /// instructions. An unknown name is compiled for like the least processor.
   std::string cpu = "native";
+  std::string target = "cpu"; ///< or "cuda"
+  std::string fp = "strict";  ///< or "fast"
 };
 
 /// The phase: from groups to kernels in the LLVM dialect.

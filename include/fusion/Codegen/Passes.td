@@ -46,14 +46,19 @@ def LowerKernels : Pass<"fusion-lower-kernels", "::mlir::ModuleOp"> {
     expanded in place or called through the array `@fusion_imports`, listed in
     the attribute `fusion.imports`; conversions of f16 and bf16 that the CPU
     lacks are integer arithmetic. Without kernels it does nothing.
+    For `target=cuda` each kernel becomes a private function and, if it is
+    launched and not only a member of another, an entry in NVVM; math is a call of
+    libdevice's function.
     *Leaves alone*: everything outside `@kernels`.
   }];
   let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"cpu\"",
+           "cpu or cuda">,
     Option<"features", "features", "std::string", /*default=*/"\"\"",
            "comma-separated instruction sets that kernels may use, e.g. f16c,sse4.1">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
-    "::mlir::LLVM::LLVMDialect", "::mlir::vector::VectorDialect"];
+    "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::vector::VectorDialect"];
 }
 
 #endif // FUSION_CODEGEN_PASSES_TD

@@ -31,10 +31,13 @@ std::string getDumpPath(llvm::StringRef directory, Phase phase);
 
 /// Everything that can change groups or bits. Recorded in the module.
 struct CompileOptions {
-  std::string target = "cpu";
+  std::string target = "cpu"; ///< or "cuda:sm_90"
+  std::string fp;    ///< "strict" or "fast"; empty: the target's default
+  std::string ptxas; ///< the assembler's path, or "off"; empty: looked for
   std::string cpu =
       "native"; ///< resolved to a name before anything depends on it
-  std::string device = "cpu";         ///< a name, or the path of a device file
+  /// A name, or the path of a device file; empty: the target's.
+  std::string device;
   std::string costModel = "roofline"; ///< or one of a plugin
   bool exactRewritesOnly = false;
   std::string
@@ -60,6 +63,13 @@ struct CompileOptions {
   /// Called after each phase that ran, if set.
   std::function<void(Phase, mlir::ModuleOp)> afterPhase;
 };
+
+/// Whether the kernels are for a GPU.
+inline bool isCuda(const CompileOptions &options) {
+  return llvm::StringRef(options.target).starts_with("cuda");
+}
+/// Fills in what the target decides: `fp` and `device`.
+void setTargetDefaults(CompileOptions &options);
 
 /// Checks that each pipeline of `runBefore` parses and its passes exist. The
 /// error reads "what, where, what to do".

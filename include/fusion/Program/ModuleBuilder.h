@@ -6,6 +6,7 @@
 #ifndef FUSION_PROGRAM_MODULEBUILDER_H
 #define FUSION_PROGRAM_MODULEBUILDER_H
 
+#include "fusion/Codegen/DeviceCode.h"
 #include "fusion/Codegen/UserKernels.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -25,6 +26,7 @@ struct ModuleBuildOptions {
   std::string target = "cpu";
   std::string cpu;                      ///< resolved name
   std::vector<std::string> cpuFeatures; ///< needed by the kernels
+  DeviceCodeOptions gpu; ///< how kernels of a target "cuda:..." are compiled
   /// Folder that the parameters' files are relative to.
   std::string parameterFolder;
   /// How C kernels of the model are compiled. Folder and features are those

@@ -5,10 +5,12 @@
 // object exports.
 //
 //===----------------------------------------------------------------------===//
+#include "../Cuda/LowerCudaKernels.h"
 #include "EraseBf16.h"
 #include "ExpandMath.h"
 
 #include "fusion/Codegen/Passes.h"
+#include "fusion/IR/FusionDialect.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -22,11 +24,13 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace fusion {
 #define GEN_PASS_DEF_LOWERKERNELS
@@ -126,11 +130,45 @@ LogicalResult LowerKernels::lower(ModuleOp kernels) {
   return success();
 }
 
+/// The kernels that the program launches, not only as members of others; all of
+/// them if there is nothing but kernels.
+static llvm::StringSet<> findLaunched(ModuleOp module) {
+  llvm::StringSet<> names;
+  module.walk([&](Operation *op) {
+    if (auto group = dyn_cast<GroupOp>(op);
+        group && group.getKernelAttr() && !isa<GroupOp>(op->getParentOp()))
+      names.insert(group.getKernelAttr().getLeafReference());
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      names.insert(launch.getKernel().getLeafReference());
+    if (auto call = dyn_cast<CallOp>(op); call && call.getTailKernel())
+      names.insert(call.getTailKernel()->getLeafReference());
+  });
+  return names;
+}
+
 void LowerKernels::runOnOperation() {
   ModuleOp module = getOperation();
-  ModuleOp kernels = module.getSymName() == "kernels"
-                         ? module
-                         : module.lookupSymbol<ModuleOp>("kernels");
-  if (kernels && failed(lower(kernels)))
+  bool isAlone = module.getSymName() == "kernels";
+  ModuleOp kernels =
+      isAlone ? module : module.lookupSymbol<ModuleOp>("kernels");
+  if (target != "cpu" && target != "cuda") {
+    module.emitError("unknown target '")
+        << target << "' of fusion-lower-kernels; use cpu or cuda";
+    return signalPassFailure();
+  }
+  if (!kernels)
+    return;
+  LogicalResult lowered = success();
+  if (target == "cuda") {
+    llvm::StringSet<> launched;
+    if (!isAlone)
+      launched = findLaunched(module);
+    lowered = lowerCudaKernels(kernels, [&](StringRef name) {
+      return isAlone || launched.contains(name);
+    });
+  } else {
+    lowered = lower(kernels);
+  }
+  if (failed(lowered))
     signalPassFailure();
 }

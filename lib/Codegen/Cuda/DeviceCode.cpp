@@ -1,0 +1,179 @@
+//===- DeviceCode.cpp - Kernels as code of a GPU --------------------------===//
+//
+// See DeviceCode.h. PTX is made in process; the assembler is NVIDIA's program.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Codegen/DeviceCode.h"
+
+#include "Assembler.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Target/TargetOptions.h"
+#include "llvm/Transforms/IPO/Internalize.h"
+
+#include <mutex>
+
+using namespace llvm;
+
+extern "C" {
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+static constexpr char kTriple[] = "nvptx64-nvidia-cuda";
+
+static constexpr StringLiteral kArchitectures[] = {"sm_80", "sm_90", "sm_100"};
+
+ArrayRef<StringLiteral> fusion::getArchitectures() { return kArchitectures; }
+
+/// The oldest version of PTX that has the architecture and all that is used.
+static StringRef getPtxFeature(StringRef architecture) {
+  return architecture == "sm_100" ? "+ptx86" : "+ptx80";
+}
+
+static Expected<std::unique_ptr<TargetMachine>>
+createMachine(const fusion::DeviceCodeOptions &options) {
+  static std::once_flag initialized;
+  std::call_once(initialized, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  std::string error;
+  Triple triple(kTriple);
+  const Target *target = TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return createStringError("no code generator for PTX: " + error);
+  TargetOptions machineOptions;
+  machineOptions.AllowFPOpFusion =
+      options.contract ? FPOpFusion::Fast : FPOpFusion::Strict;
+  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
+      triple, options.architecture, getPtxFeature(options.architecture),
+      machineOptions, std::nullopt, std::nullopt, CodeGenOptLevel::Aggressive));
+  if (!machine)
+    return createStringError("no code generator for PTX");
+  return machine;
+}
+
+/// Links what the kernels call of libdevice.
+static Error linkLibdevice(Module &module, StringRef path) {
+  std::string missing;
+  for (Function &function : module)
+    if (function.isDeclaration() && function.getName().starts_with("__nv_"))
+      missing = function.getName().str();
+  if (missing.empty())
+    return Error::success();
+  if (path.empty())
+    return createStringError(
+        std::make_error_code(std::errc::no_such_file_or_directory),
+        "a kernel calls %s, and there is no libdevice.10.bc; install the CUDA "
+        "toolkit or `pip install nvidia-nvvm`, or set CUDA_HOME",
+        missing.c_str());
+  auto buffer = MemoryBuffer::getFile(path);
+  if (!buffer)
+    return createStringError(buffer.getError(), "cannot read '%s': %s",
+                             path.str().c_str(),
+                             buffer.getError().message().c_str());
+  Expected<std::unique_ptr<Module>> library =
+      parseBitcodeFile((*buffer)->getMemBufferRef(), module.getContext());
+  if (!library)
+    return library.takeError();
+  (*library)->setTargetTriple(module.getTargetTriple());
+  (*library)->setDataLayout(module.getDataLayout());
+  if (Linker::linkModules(
+          module, std::move(*library), Linker::LinkOnlyNeeded,
+          [](Module &linked, const StringSet<> &added) {
+            internalizeModule(linked, [&](const GlobalValue &value) {
+              return !value.hasName() || !added.contains(value.getName());
+            });
+          }))
+    return createStringError("libdevice can't be linked: " + path);
+  for (Function &function : module)
+    if (function.isDeclaration() && function.getName().starts_with("__nv_"))
+      return createStringError("libdevice has no " + function.getName());
+  return Error::success();
+}
+
+static void optimize(Module &module, TargetMachine &machine) {
+  PipelineTuningOptions tuning;
+  tuning.SLPVectorization = false;
+  tuning.LoopVectorization = false;
+  PassBuilder builder(&machine, tuning);
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager sccs;
+  ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
+      .run(module, modules);
+}
+
+Expected<fusion::DeviceCode>
+fusion::compileDeviceCode(mlir::ModuleOp kernels,
+                          const DeviceCodeOptions &options) {
+  mlir::MLIRContext *context = kernels.getContext();
+  mlir::DialectRegistry registry;
+  mlir::registerBuiltinDialectTranslation(registry);
+  mlir::registerLLVMDialectTranslation(registry);
+  mlir::registerNVVMDialectTranslation(registry);
+  context->appendDialectRegistry(registry);
+  LLVMContext llvmContext;
+  std::unique_ptr<Module> module =
+      mlir::translateModuleToLLVMIR(kernels, llvmContext, "kernels");
+  if (!module)
+    return createStringError(
+        "internal error: the kernels cannot be translated to LLVM IR");
+  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(options);
+  if (!machine)
+    return machine.takeError();
+  module->setTargetTriple(Triple(kTriple));
+  module->setDataLayout((*machine)->createDataLayout());
+  std::string broken;
+  raw_string_ostream report(broken);
+  if (verifyModule(*module, &report))
+    return createStringError("internal error: invalid LLVM IR: " + broken);
+  if (Error error = linkLibdevice(*module, options.libdevice))
+    return std::move(error);
+  // Denormals stay what they are.
+  module->addModuleFlag(Module::Override, "nvvm-reflect-ftz", 0u);
+  optimize(*module, **machine);
+
+  DeviceCode code;
+  {
+    SmallString<0> text;
+    raw_svector_ostream stream(text);
+    legacy::PassManager passes;
+    if ((*machine)->addPassesToEmitFile(passes, stream, nullptr,
+                                        CodeGenFileType::AssemblyFile))
+      return createStringError("the code generator cannot write PTX");
+    passes.run(*module);
+    code.ptx = text.str().str();
+  }
+  if (!options.ptxas.empty())
+    if (Error error = assemble(options, code))
+      return std::move(error);
+  return code;
+}
