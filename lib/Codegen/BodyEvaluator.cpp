@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "BodyEvaluator.h"
 
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -131,9 +132,26 @@ Value BodyEvaluator::evaluateElementwise(Value tensor, Key at) {
   return lookup(tensor, at);
 }
 
+Value BodyEvaluator::multiplyByReciprocal(Operation *op, Key at) {
+  if (!k.isFast || !isa<DivOp>(op) || isUniform(at))
+    return Value();
+  Value dividend = lookup(op->getOperand(0), at);
+  Value divisor = lookup(op->getOperand(1), at);
+  // A splat of one value, which is known before the loop.
+  if (auto splat = divisor.getDefiningOp<vector::BroadcastOp>())
+    divisor = splat.getSource();
+  if (isa<VectorType>(divisor.getType()) || !isa<FloatType>(divisor.getType()))
+    return Value();
+  Value one = k.constant(divisor.getType(), 1.0);
+  Value factor = k.op<arith::DivFOp>(one, divisor);
+  return k.op<arith::MulFOp>(k.splatIf(dividend, true), k.splat(factor));
+}
+
 Value BodyEvaluator::compute(Operation *op, Key at) {
   bool wide = !isUniform(at);
   SmallVector<Value> operands;
+  if (Value product = multiplyByReciprocal(op, at))
+    return k.round(product, getElementTypeOrSelf(op->getResult(0).getType()));
   for (Value operand : op->getOperands())
     operands.push_back(k.splatIf(lookup(operand, at), wide));
   Value value =

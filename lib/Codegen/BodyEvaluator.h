@@ -104,6 +104,8 @@ private:
   mlir::Value lookup(mlir::Value tensor, Key coordinates);
   mlir::Value evaluateElementwise(mlir::Value tensor, Key at);
   mlir::Value compute(mlir::Operation *op, Key at);
+  /// A quotient of a vector by one value, if arithmetic is fast; else null.
+  mlir::Value multiplyByReciprocal(mlir::Operation *op, Key at);
   mlir::Value evaluateRoot(mlir::Value tensor, Key at);
   /// Runs lane by lane what has no vector form.
   mlir::Value evaluateSerially(mlir::Value tensor, Key at);

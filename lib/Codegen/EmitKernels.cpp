@@ -187,7 +187,7 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
   std::string name = "k" + std::to_string(numKernels++);
   KernelBuilder k(kernels, name, operands.size(), group.getLoc(), extents,
                   machine);
-  k.wideMeans = machine == Machine::Cpu || fp != "fast";
+  k.isFast = machine == Machine::Cuda && fp == "fast";
   for (auto [output, input] : inPlace)
     k.allowInPlace(position[numInputs + output], position[input]);
   k.sealAliases();

@@ -88,7 +88,7 @@ Value codegen::combineReduction(KernelBuilder &k, ReduceKind kind, Value a,
 /// Means need more digits than what they are of.
 static Type accumulatorType(KernelBuilder &k, ReduceOp op) {
   Type compute = k.computeType(op.getInput().getType());
-  return op.getKind() == ReduceKind::Mean && compute.isF32() && k.wideMeans
+  return op.getKind() == ReduceKind::Mean && compute.isF32() && !k.isFast
              ? k.b.getF64Type()
              : compute;
 }

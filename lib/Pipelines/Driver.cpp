@@ -279,6 +279,14 @@ void Driver::emit(ModuleOp module) {
     result.code = int(executable.status().code());
     return;
   }
+  if (!options.dumpDirectory.empty() && !executable->ptx.empty()) {
+    SmallString<128> path(options.dumpDirectory);
+    llvm::sys::path::append(path, "kernels.ptx");
+    rt::Status written = rt::writeFileAtomically(
+        path.str().str(), executable->ptx.data(), executable->ptx.size());
+    if (!written.ok())
+      return fail(written.code(), written.message());
+  }
   rt::Expected<std::vector<uint8_t>> bytes = rt::writeModule(*executable);
   if (!bytes.ok())
     return fail(bytes.status().code(), bytes.status().message());

@@ -181,6 +181,9 @@ struct Program {
 struct Kernel {
   std::string symbol;
   std::string description; ///< what it computes, for --inspect
+  uint32_t threads = 0; ///< of a block, for target cuda
+  /// What the assembler said; 0: unknown. Of a thread, of a thread, of a block.
+  uint32_t registers = 0, spillBytes = 0, sharedBytes = 0;
 };
 
 /// One function the native code calls in the runtime: it reads the address from
@@ -201,6 +204,8 @@ struct Module {
   /// An ELF shared object without undefined symbols, DT_NEEDED or
   /// constructors. Empty if there are no kernels.
   std::vector<uint8_t> nativeCode;
+  std::vector<uint8_t> deviceCode; ///< target cuda: a cubin, or empty
+  std::vector<uint8_t> ptx;        ///< target cuda: PTX as text
   /// The weights: bytes of the one Const segment (if any); 64-byte aligned in
   /// the file.
   std::vector<uint8_t> constants;
