@@ -186,7 +186,10 @@ bool Decoder::call(const fb::LibraryCall &from, LibraryCall &to) {
   to.transposeRhs = from.transpose_rhs();
   to.countIncludePad = from.count_include_pad();
   to.members = from.members();
+  to.computeTf32 = from.compute_tf32();
   return enumValue(from.op(), LibraryOp::AvgPool, to.op, "library call") &&
+         enumValue(from.activation(), Activation::GeluErf, to.activation,
+                   "activation") &&
          enumValue(from.dtype(), DType::I64, to.dtype, "element type") &&
          shape(from.input_shape(), to.inputShape) &&
          shape(from.weight_shape(), to.weightShape) &&
@@ -291,6 +294,10 @@ bool Decoder::decode(const fb::Module &from, Module &module) {
          program(*from.program(), module.program) &&
          list(from.kernels(), module.kernels,
               [&](const fb::Kernel &kernel, Kernel &to) {
+                to.threads = kernel.threads();
+                to.registers = kernel.registers();
+                to.spillBytes = kernel.spill_bytes();
+                to.sharedBytes = kernel.shared_bytes();
                 return text(kernel.symbol(), to.symbol) &&
                        text(kernel.description(), to.description,
                             limits::kHeaderBytes);

@@ -109,6 +109,8 @@ fbs::Offset<fb::LibraryCall> Encoder::call(const LibraryCall &value) {
   table.add_transpose_rhs(value.transposeRhs);
   table.add_count_include_pad(value.countIncludePad);
   table.add_members(value.members);
+  table.add_activation(uint8_t(value.activation));
+  table.add_compute_tf32(value.computeTf32);
   return table.Finish();
 }
 
@@ -188,7 +190,9 @@ std::vector<uint8_t> Encoder::encode(const Module &module) {
   for (const Kernel &kernel : module.kernels) {
     auto symbol = text(kernel.symbol);
     auto description = text(kernel.description);
-    kernels.push_back(fb::CreateKernel(builder, symbol, description));
+    kernels.push_back(fb::CreateKernel(
+        builder, symbol, description, kernel.threads, kernel.registers,
+        kernel.spillBytes, kernel.sharedBytes));
   }
   auto kernelList = builder.CreateVector(kernels);
   std::vector<fbs::Offset<fb::Import>> imports;

@@ -82,6 +82,9 @@ struct Operand {
 
 enum class LibraryOp : uint8_t { Conv, ConvTranspose, MatMul, AvgPool };
 
+/// What a library call applies to its result, last of all.
+enum class Activation : uint8_t { None, Relu, GeluTanh, GeluErf };
+
 /// A contraction or pooling that the backend's library computes (oneDNN on
 /// CPU). Shapes are logical (N, C, spatial...) whatever the memory layout.
 ///
@@ -110,11 +113,15 @@ struct LibraryCall {
   int64_t members = 1;
   bool transposeLhs = false, transposeRhs = false; ///< MatMul: last two dims
   bool countIncludePad = false;                    ///< AvgPool
+  Activation activation = Activation::None; ///< on the result with its addend
+  /// f32 operands may be rounded to tf32's 11 bits.
+  bool computeTf32 = false;
 };
 
 /// A kernel of the module's native code run over `units` independent units of
-/// work. The backend may split [0, units) into ranges of at least `grain`
-/// units, run them in any order and on any thread: the result is the same.
+/// work. The CPU may split [0, units) into ranges of at least `grain` units, run
+/// them in any order and on any thread: the result is the same. On a GPU a block
+/// computes `grain` units.
 struct KernelLaunch {
   uint32_t kernel = 0; ///< index into `Module::kernels`
   std::vector<Operand> operands;
@@ -178,6 +185,10 @@ struct Program {
 ///   void symbol(void *const *buffers, int64_t batch,
 ///               int64_t begin, int64_t end)
 /// `buffers[i]` is the address of operand i. Units [begin, end) are computed.
+/// Of an entry in the device code, for a grid of ceil(units / grain) blocks of
+/// `threads` threads:
+///   symbol(struct { void *operands[n]; } by value, int64_t batch)
+/// Operands start at multiples of 16 bytes if their offsets in segments do.
 struct Kernel {
   std::string symbol;
   std::string description; ///< what it computes, for --inspect
@@ -195,7 +206,7 @@ struct Import {
 };
 
 struct Module {
-  std::string target; ///< "cpu" (later "cuda:sm_90")
+  std::string target; ///< "cpu", or "cuda:sm_90"
   std::string cpu;    ///< resolved name, e.g. "sapphirerapids"
   std::vector<std::string> cpuFeatures; ///< needed, LLVM names: "avx512f"
   Program program;
@@ -204,8 +215,9 @@ struct Module {
   /// An ELF shared object without undefined symbols, DT_NEEDED or
   /// constructors. Empty if there are no kernels.
   std::vector<uint8_t> nativeCode;
-  std::vector<uint8_t> deviceCode; ///< target cuda: a cubin, or empty
-  std::vector<uint8_t> ptx;        ///< target cuda: PTX as text
+  /// Target cuda: a cubin for the target's architecture (empty if it was not
+  /// assembled), and the PTX it was made from, as text.
+  std::vector<uint8_t> deviceCode, ptx;
   /// The weights: bytes of the one Const segment (if any); 64-byte aligned in
   /// the file.
   std::vector<uint8_t> constants;

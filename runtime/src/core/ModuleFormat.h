@@ -33,14 +33,20 @@ namespace fusion::rt::format {
 /// A byte above 127 and both line endings show a transfer in text mode.
 constexpr uint8_t kMagic[8] = {0x89, 'F', 'S', 'N', '\r', '\n', 0x1a, '\n'};
 constexpr uint16_t kMajor = 1;
-constexpr uint16_t kMinor = 1;
+constexpr uint16_t kMinor = 2;
 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kPreambleSize = 64;
 constexpr uint64_t kEntrySize = 64;
 constexpr uint64_t kHashedPreamble = 32; ///< bytes before the preamble's hash
 
-enum class SectionKind : uint32_t { Header = 1, NativeCode = 2, Constants = 3 };
+enum class SectionKind : uint32_t {
+  Header = 1,
+  NativeCode = 2,
+  Constants = 3,
+  DeviceCode = 4,
+  Ptx = 5
+};
 
 } // namespace fusion::rt::format
 

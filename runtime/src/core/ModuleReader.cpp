@@ -38,8 +38,9 @@ static Status reject(const char *rule, uint64_t offset,
 }
 
 static const char *sectionName(uint32_t kind) {
-  static const char *const names[] = {"header", "native code", "constants"};
-  return kind >= 1 && kind <= 3 ? names[kind - 1] : "unknown";
+  static const char *const names[] = {"header", "native code", "constants",
+                                      "device code", "PTX"};
+  return kind >= 1 && kind <= 5 ? names[kind - 1] : "unknown";
 }
 
 static bool allZero(const uint8_t *data, uint64_t size) {
@@ -113,7 +114,7 @@ static Status checkSections(const uint8_t *data, uint64_t size,
     if (get(entry + 4, 4) != 0 || get(entry + 24, 8) != 0)
       return reject("M5", at, "reserved bytes are not zero");
     if (kind < uint32_t(SectionKind::Header) ||
-        kind > uint32_t(SectionKind::Constants))
+        kind > uint32_t(SectionKind::Ptx))
       return reject("M8", at, "unknown section kind " + std::to_string(kind));
     if (!kinds.empty() && kind <= kinds.back())
       return reject("M8", at, "sections are not in ascending order");
@@ -168,7 +169,19 @@ static Status readInto(const uint8_t *data, uint64_t size, ModuleView &view) {
 
   // The header and the code are copied before they are hashed: what was
   // verified stays what is used even if the file changes under its mapping.
-  std::vector<uint8_t> header, code;
+  std::vector<uint8_t> header, code, deviceCode, ptx;
+  auto copyOf = [&](uint32_t kind) -> std::vector<uint8_t> & {
+    switch (SectionKind(kind)) {
+    case SectionKind::Header:
+      return header;
+    case SectionKind::DeviceCode:
+      return deviceCode;
+    case SectionKind::Ptx:
+      return ptx;
+    default:
+      return code;
+    }
+  };
   for (size_t i = 0; i < kinds.size(); ++i) {
     const SectionInfo &section = view.sections[i];
     const uint8_t *bytes = data + section.offset;
@@ -176,8 +189,7 @@ static Status readInto(const uint8_t *data, uint64_t size, ModuleView &view) {
       view.constants = bytes;
       view.constantsSize = section.size;
     } else {
-      std::vector<uint8_t> &copy =
-          kinds[i] == uint32_t(SectionKind::Header) ? header : code;
+      std::vector<uint8_t> &copy = copyOf(kinds[i]);
       copy.assign(bytes, bytes + section.size);
       bytes = copy.data();
     }
@@ -188,6 +200,8 @@ static Status readInto(const uint8_t *data, uint64_t size, ModuleView &view) {
     return module.status();
   view.module = std::move(*module);
   view.module.nativeCode = std::move(code);
+  view.module.deviceCode = std::move(deviceCode);
+  view.module.ptx = std::move(ptx);
   Status valid = verifyModule(view.module, view.constantsSize);
   if (!valid.ok())
     return Status(valid.code() == Code::BadProgram ? Code::Rejected

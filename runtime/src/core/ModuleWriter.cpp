@@ -68,6 +68,8 @@ static Status layOut(const Module &module, Layout &layout) {
   add(SectionKind::Header, layout.header);
   add(SectionKind::NativeCode, module.nativeCode);
   add(SectionKind::Constants, module.constants);
+  add(SectionKind::DeviceCode, module.deviceCode);
+  add(SectionKind::Ptx, module.ptx);
 
   layout.front.assign(kPreambleSize + kEntrySize * sections.size(), 0);
   layout.pieces.push_back({layout.front.data(), layout.front.size()});

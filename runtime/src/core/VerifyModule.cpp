@@ -71,6 +71,7 @@ private:
   Status verifySegments();
   Status verifyPorts();
   Status verifyNativeCode();
+  Status verifyDeviceCode();
   Status verifyCommand(const Command &command);
   Status verifyLaunch(const KernelLaunch &launch, const std::string &name);
   Status verifyTail(const Command &command);
@@ -78,6 +79,7 @@ private:
   const Module &module;
   const Program &program;
   uint64_t constantsSize;
+  bool isCuda = false;
 };
 
 } // namespace
@@ -219,9 +221,44 @@ Status ModuleVerifier::verifyPorts() {
   return {};
 }
 
+/// "cuda:sm_" and a number.
+static bool isCudaTarget(const std::string &target) {
+  const std::string prefix = "cuda:sm_";
+  return target.size() > prefix.size() && target.size() < 16 &&
+         target.compare(0, prefix.size(), prefix) == 0 &&
+         std::all_of(target.begin() + prefix.size(), target.end(),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+Status ModuleVerifier::verifyDeviceCode() {
+  if (!module.nativeCode.empty() || !module.imports.empty())
+    return bad("native code in a module for a GPU");
+  if (module.kernels.empty() != module.ptx.empty() ||
+      (module.kernels.empty() && !module.deviceCode.empty()))
+    return bad("device code without kernels, or kernels without PTX");
+  if (!module.ptx.empty() &&
+      (module.ptx.back() == 0 ||
+       std::find(module.ptx.begin(), module.ptx.end(), 0) != module.ptx.end()))
+    return bad("PTX holds a zero byte");
+  for (const Kernel &kernel : module.kernels)
+    if (kernel.threads < 32 || kernel.threads > 1024 || kernel.threads % 32)
+      return bad("kernel '" + escape(kernel.symbol) + "' has " +
+                 std::to_string(kernel.threads) +
+                 " threads; a block has 32 to 1024, in whole warps");
+  return {};
+}
+
 Status ModuleVerifier::verifyNativeCode() {
-  if (module.kernels.empty() != module.nativeCode.empty())
-    return bad("native code without kernels, or kernels without native code");
+  isCuda = isCudaTarget(module.target);
+  if (isCuda) {
+    FUSION_RT_TRY(verifyDeviceCode());
+  } else {
+    if (module.kernels.empty() != module.nativeCode.empty())
+      return bad("native code without kernels, or kernels without native code");
+    if (!module.deviceCode.empty() || !module.ptx.empty())
+      return bad("device code in a module for target '" +
+                 escape(module.target) + "'");
+  }
   for (const Kernel &kernel : module.kernels) {
     FUSION_RT_TRY(verifyName(kernel.symbol, "kernel"));
     if (!isUtf8(kernel.description))
@@ -251,7 +288,12 @@ Status ModuleVerifier::verifyLaunch(const KernelLaunch &launch,
     auto units = evaluate(launch.units, batch);
     if (!units || uint64_t(*units) > limits::kElements)
       return bad("units are negative or exceed 2^48", name);
+    // The grid's limit.
+    if (isCuda && *units / launch.grain >= (int64_t(1) << 31) - 1)
+      return bad("more than 2^31 - 2 blocks", name);
   }
+  if (isCuda && launch.operands.size() > limits::kCudaOperands)
+    return bad("more than 4000 operands of a GPU kernel", name);
   return {};
 }
 
