@@ -59,6 +59,7 @@ class _SessionOptions(ctypes.Structure):
         ("trust", ctypes.c_char_p),
         ("threads", ctypes.c_int),
         ("memory_limit", ctypes.c_ulong),
+        ("device", ctypes.c_int),
     ]
 
 
@@ -216,19 +217,26 @@ class Module:
         if getattr(self, "_handle", None) and _library is not None:
             _library.fusion_rt_module_destroy(self._handle)
 
-    def session(self, backend="cpu", threads=0, memory_limit=0, trust="own"):
-        """Loads native code (if ``trust`` allows it) and allocates memory."""
-        return Session(self, backend, threads, memory_limit, trust)
+    def session(self, backend=None, threads=0, memory_limit=0, trust="own",
+                device=0):
+        """Loads native code (if ``trust`` allows it) and allocates memory.
+
+        ``backend``: "cpu", "cuda" or "null"; None is what the module was
+        compiled for. ``device``: which GPU.
+        """
+        return Session(self, backend, threads, memory_limit, trust, device)
 
 
 class Session:
     """A module on a backend; use it from one thread at a time."""
 
-    def __init__(self, module, backend, threads, memory_limit, trust):
+    def __init__(self, module, backend, threads, memory_limit, trust,
+                 device):
         self.module = module
         options = _SessionOptions(
-            ctypes.sizeof(_SessionOptions), backend.encode(), trust.encode(),
-            threads, memory_limit)
+            ctypes.sizeof(_SessionOptions),
+            backend.encode() if backend else None, trust.encode(), threads,
+            memory_limit, device)
         handle = ctypes.c_void_p()
         _check(_rt().fusion_rt_session_create(
             module._handle, ctypes.byref(options), ctypes.byref(handle)))

@@ -74,10 +74,11 @@ typedef struct fusion_rt_tensor {
 
 typedef struct fusion_rt_session_options {
   size_t struct_size;         /* sizeof(fusion_rt_session_options) */
-  const char *backend;        /* "cpu" (NULL means this) or "null" */
+  const char *backend;        /* "cpu", "cuda", "null"; NULL: the target's */
   const char *trust;          /* "own" (NULL), "all", "signed:KEY" */
   int threads;                /* 0: all CPUs this process may use */
   unsigned long memory_limit; /* bytes; 0: none */
+  int device;                 /* cuda: which GPU; since 0.2 */
 } fusion_rt_session_options;
 
 /* Entries into the backend since the session was created. */
@@ -140,6 +141,10 @@ FUSION_RT_EXPORT void fusion_rt_session_destroy(fusion_rt_session *session);
 FUSION_RT_EXPORT fusion_rt_error *
 fusion_rt_session_prepare(fusion_rt_session *session, long batch);
 
+/* On the cuda backend, inputs and outputs of a run may be buffers of the host,
+ * which are copied, or of the GPU, which are used in place if they start at a
+ * multiple of 16 bytes. */
+
 /* Runs once. inputs[i] and outputs[i] are dense row-major tensors in the
  * module's order; input_sizes[i] and output_sizes[i] are their bytes, which
  * must be exactly what the shapes at `batch` say. Output buffers overlap
@@ -148,6 +153,16 @@ FUSION_RT_EXPORT fusion_rt_error *
 fusion_rt_session_run(fusion_rt_session *session, long batch,
                       const void *const *inputs, const size_t *input_sizes,
                       void *const *outputs, const size_t *output_sizes);
+
+/* The same on a CUDA stream (a CUstream or cudaStream_t) of the primary context
+ * of the session's GPU: puts the run there and returns. All buffers are the
+ * GPU's and start at multiples of 16 bytes; a donated input is its output's
+ * buffer. Runs of one session must follow each other. */
+FUSION_RT_EXPORT fusion_rt_error *
+fusion_rt_session_enqueue(fusion_rt_session *session, long batch,
+                          const void *const *inputs, const size_t *input_sizes,
+                          void *const *outputs, const size_t *output_sizes,
+                          void *stream);
 
 /* Seconds the last run took, by a monotonic clock. */
 FUSION_RT_EXPORT double

@@ -235,7 +235,9 @@ fusion_rt_session_create(fusion_rt_module *module,
     SessionOptions options;
     std::string trust = "own";
     if (given) {
-      if (given->struct_size != sizeof(fusion_rt_session_options))
+      // A caller of an earlier version of this ABI knows fewer options.
+      if (given->struct_size != sizeof(fusion_rt_session_options) &&
+          given->struct_size != offsetof(fusion_rt_session_options, device))
         return Status(Code::Usage, "session options of another ABI version");
       if (given->backend)
         options.backend = given->backend;
@@ -243,9 +245,11 @@ fusion_rt_session_create(fusion_rt_module *module,
         trust = given->trust;
       options.threads = given->threads;
       options.memoryLimit = given->memory_limit;
+      if (given->struct_size > offsetof(fusion_rt_session_options, device))
+        options.device = given->device;
     }
     if (options.backend != "null" &&
-        !module->loaded->view.module.nativeCode.empty())
+        !module->loaded->view.module.kernels.empty())
       FUSION_RT_TRY(checkTrust(*module->loaded, trust));
     auto made = std::make_unique<fusion_rt_session>();
     auto created = Session::create(module->loaded, options);
@@ -286,6 +290,23 @@ fusion_rt_error *fusion_rt_session_run(fusion_rt_session *session, long batch,
     FUSION_RT_TRY(session->session->run(batch, inputs, outputs));
     session->lastSeconds = now() - start;
     return {};
+  });
+}
+
+fusion_rt_error *
+fusion_rt_session_enqueue(fusion_rt_session *session, long batch,
+                          const void *const *inputs, const size_t *input_sizes,
+                          void *const *outputs, const size_t *output_sizes,
+                          void *stream) {
+  return guard([&]() -> Status {
+    if (!session)
+      return missing("session");
+    const Program &program = session->session->module().program;
+    FUSION_RT_TRY(
+        checkSizes(program.inputs, inputs, input_sizes, batch, "input"));
+    FUSION_RT_TRY(
+        checkSizes(program.outputs, outputs, output_sizes, batch, "output"));
+    return session->session->enqueue(batch, inputs, outputs, stream);
   });
 }
 

@@ -190,9 +190,9 @@ std::vector<uint8_t> Encoder::encode(const Module &module) {
   for (const Kernel &kernel : module.kernels) {
     auto symbol = text(kernel.symbol);
     auto description = text(kernel.description);
-    kernels.push_back(fb::CreateKernel(
-        builder, symbol, description, kernel.threads, kernel.registers,
-        kernel.spillBytes, kernel.sharedBytes));
+    kernels.push_back(fb::CreateKernel(builder, symbol, description,
+                                       kernel.threads, kernel.registers,
+                                       kernel.spillBytes, kernel.sharedBytes));
   }
   auto kernelList = builder.CreateVector(kernels);
   std::vector<fbs::Offset<fb::Import>> imports;

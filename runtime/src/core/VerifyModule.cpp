@@ -226,8 +226,9 @@ static bool isCudaTarget(const std::string &target) {
   const std::string prefix = "cuda:sm_";
   return target.size() > prefix.size() && target.size() < 16 &&
          target.compare(0, prefix.size(), prefix) == 0 &&
-         std::all_of(target.begin() + prefix.size(), target.end(),
-                     [](char c) { return c >= '0' && c <= '9'; });
+         std::all_of(
+             target.begin() + prefix.size(), target.end(),
+             [](char c) { return c >= '0' && c <= '9'; });
 }
 
 Status ModuleVerifier::verifyDeviceCode() {

@@ -40,9 +40,11 @@ struct MemoryUse {
 };
 
 struct SessionOptions {
-  std::string backend = "cpu"; ///< "cpu" or "null"
-  int threads = 0;             ///< 0: all CPUs this process may use
-  uint64_t memoryLimit = 0;    ///< bytes; 0: none
+  /// "cpu", "cuda" or "null"; empty: what the module is for.
+  std::string backend;
+  int device = 0;           ///< of the cuda backend: which GPU
+  int threads = 0;          ///< 0: all CPUs this process may use
+  uint64_t memoryLimit = 0; ///< bytes; 0: none
   /// A run stops between two steps, with `Internal` and the message
   /// "interrupted", once this is not zero; may be null.
   const volatile std::sig_atomic_t *stop = nullptr;
@@ -61,6 +63,19 @@ public:
   /// input or output; other entries are ignored.
   virtual Status run(int64_t batch, void *const *bases, Observer *observer) = 0;
 
+  /// Whether the backend takes the caller's buffers itself, by `runBound`, in
+  /// the ports' order; else it gets segments' addresses, by `run`.
+  virtual bool bindsBuffers() const { return false; }
+  virtual Status runBound(int64_t, const void *const *, void *const *,
+                          Observer *) {
+    return Status(Code::Internal, "this backend takes segments");
+  }
+  /// Puts a run on the caller's stream and returns: all buffers are the
+  /// device's.
+  virtual Status enqueue(int64_t, const void *const *, void *const *, void *) {
+    return Status(Code::Usage, "only the cuda backend runs on a stream");
+  }
+
   /// The address of a range during the last run, or null (null backend).
   virtual const void *address(const ByteRange &range) const = 0;
 
@@ -72,6 +87,12 @@ public:
 /// outlives the executor.
 Expected<std::unique_ptr<Executor>>
 makeCpuExecutor(const ModuleView &module, const SessionOptions &options);
+
+/// The CUDA backend, on the GPU `options.device`. The caller has checked trust.
+/// `Environment` without a driver or a GPU that runs the module. `module`
+/// outlives the executor.
+Expected<std::unique_ptr<Executor>>
+makeCudaExecutor(const ModuleView &module, const SessionOptions &options);
 
 /// The counting backend: computes nothing, writes zeros to the outputs.
 Expected<std::unique_ptr<Executor>>

@@ -20,23 +20,30 @@ Expected<std::unique_ptr<Session>>
 Session::create(std::shared_ptr<LoadedModule> module,
                 const SessionOptions &options) {
   try {
-    if (module->view.module.target != "cpu" && options.backend == "cpu")
-      return Status(Code::Rejected, "module is for target '" +
-                                        escape(module->view.module.target) +
-                                        "', the backend is cpu; compile it "
-                                        "with --target=cpu");
+    const std::string &target = module->view.module.target;
+    bool isForCuda = target.compare(0, 5, "cuda:") == 0;
+    std::string name = !options.backend.empty() ? options.backend
+                       : isForCuda              ? "cuda"
+                                                : "cpu";
+    if ((name == "cpu" && target != "cpu") || (name == "cuda" && !isForCuda))
+      return Status(
+          Code::Rejected,
+          "module is for target '" + escape(target) + "', the backend is " +
+              name + "; compile it with " +
+              (name == "cpu" ? "--target=cpu" : "--target=cuda:sm_90"));
     if (options.threads < 0 || options.threads > 4096)
       return Status(Code::Usage, "threads must be between 0 (all) and 4096");
     std::unique_ptr<Session> session(new Session);
     session->loaded = std::move(module);
     session->memoryLimit = options.memoryLimit;
     const ModuleView &view = session->loaded->view;
-    auto backend = options.backend == "cpu" ? makeCpuExecutor(view, options)
-                   : options.backend == "null"
-                       ? makeNullExecutor(view, options)
-                       : Status(Code::Usage, "unknown backend '" +
-                                                 escape(options.backend) +
-                                                 "'; use cpu or null");
+    auto backend =
+        name == "cpu"    ? makeCpuExecutor(view, options)
+        : name == "cuda" ? makeCudaExecutor(view, options)
+        : name == "null"
+            ? makeNullExecutor(view, options)
+            : Status(Code::Usage, "unknown backend '" + escape(name) +
+                                      "'; use cpu, cuda or null");
     if (!backend)
       return backend.status();
     session->backend = std::move(*backend);
@@ -156,6 +163,8 @@ Status Session::run(int64_t batch, const void *const *inputs,
   FUSION_RT_TRY(loaded->checkUnchanged());
   FUSION_RT_TRY(checkOverlap(batch, inputs, outputs));
   try {
+    if (backend->bindsBuffers())
+      return backend->runBound(batch, inputs, outputs, observer);
     auto bytes = [&](const Port &port) {
       return size_t(*byteCount(port.tensor.shape, port.tensor.dtype, batch));
     };
@@ -193,6 +202,20 @@ Status Session::run(int64_t batch, const void *const *inputs,
         std::memcpy(outputs[i], bases[port.segment], bytes(port));
     }
     return {};
+  } catch (const std::bad_alloc &) {
+    return Status(Code::Resources, "out of memory during a run");
+  } catch (const std::exception &error) {
+    return Status(Code::Internal, std::string("during a run: ") + error.what());
+  }
+}
+
+Status Session::enqueue(int64_t batch, const void *const *inputs,
+                        void *const *outputs, void *stream) {
+  FUSION_RT_TRY(checkBatch(batch));
+  FUSION_RT_TRY(loaded->checkUnchanged());
+  FUSION_RT_TRY(checkOverlap(batch, inputs, outputs));
+  try {
+    return backend->enqueue(batch, inputs, outputs, stream);
   } catch (const std::bad_alloc &) {
     return Status(Code::Resources, "out of memory during a run");
   } catch (const std::exception &error) {

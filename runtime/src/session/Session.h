@@ -25,6 +25,11 @@ public:
 
   Status prepare(int64_t batch);
 
+  /// As `run`, on the caller's CUDA stream, and returns at once: all buffers are
+  /// the device's, aligned to 16 bytes. `Usage` on other backends.
+  Status enqueue(int64_t batch, const void *const *inputs, void *const *outputs,
+                 void *stream);
+
   const Module &module() const { return loaded->view.module; }
   const LoadedModule &file() const { return *loaded; }
   const Executor &executor() const { return *backend; }

@@ -33,7 +33,9 @@ Outputs:
   --nan-check              name the first command that makes a NaN; exit 1
 
 How to run:
-  --backend cpu|null       null computes nothing and counts every entry
+  --backend cpu|cuda|null  default: what the module is compiled for; null
+                           computes nothing and counts every entry
+  --device N               which GPU, from 0 on (default 0)
   --threads N              threads (default: all this process may use)
   --memory-limit SIZE      refuse to allocate more (bytes, or 512MiB, 2GiB)
   --trust own|all|signed:KEY
@@ -184,9 +186,15 @@ static Status parseValue(const std::string &name, const std::string &value,
     return {};
   }
   if (name == "backend") {
-    if (value != "cpu" && value != "null")
-      return badValue(name, value, "cpu or null");
+    if (value != "cpu" && value != "cuda" && value != "null")
+      return badValue(name, value, "cpu, cuda or null");
     options.backend = value;
+    return {};
+  }
+  if (name == "device") {
+    if (!isNumber || number > 1023)
+      return badValue(name, value, "the number of a GPU, from 0 on");
+    options.device = int(number);
     return {};
   }
   if (name == "trust") {

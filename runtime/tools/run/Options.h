@@ -19,7 +19,8 @@ struct RunOptions {
   std::string outputDirectory, checkDirectory, profilePath;
   std::optional<uint64_t> randomSeed;
   std::optional<int64_t> batch;
-  std::string backend = "cpu", trust = "own";
+  std::string backend, trust = "own"; ///< backend empty: the module's target
+  int device = 0;
   int threads = 0;
   int64_t benchRuns = 0;
   uint64_t memoryLimit = 0;

@@ -256,7 +256,7 @@ Status fusion::rt::runModule(const RunOptions &options) {
                               : "hashes (they show damage, not tampering)");
     return {};
   }
-  if (options.backend == "cpu" && !(*loaded)->view.module.nativeCode.empty())
+  if (options.backend != "null" && !(*loaded)->view.module.kernels.empty())
     FUSION_RT_TRY(checkTrust(**loaded, options.trust));
 
   FUSION_RT_TRY(checkOutputPaths(program, options));
@@ -265,6 +265,7 @@ Status fusion::rt::runModule(const RunOptions &options) {
     return inputs.status();
   SessionOptions sessionOptions;
   sessionOptions.backend = options.backend;
+  sessionOptions.device = options.device;
   sessionOptions.threads = options.threads;
   sessionOptions.memoryLimit = options.memoryLimit;
   sessionOptions.stop = interruptFlag();

@@ -1,0 +1,122 @@
+//===- Driver.h - The CUDA driver, opened when it is needed -----*- C++ -*-===//
+//
+// The entries of libcuda that the runtime uses, through one table, so that one
+// binary serves machines with and without a GPU. Types and constants are those
+// of the driver API (CUDA 12 and later), declared here: no CUDA header is
+// needed to build.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_RUNTIME_CUDA_DRIVER_H
+#define FUSION_RUNTIME_CUDA_DRIVER_H
+
+#include "Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace fusion::rt::cuda {
+
+using CUresult = int;
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUcontext = struct CUctx_st *;
+using CUmodule = struct CUmod_st *;
+using CUfunction = struct CUfunc_st *;
+using CUstream = struct CUstream_st *;
+using CUevent = struct CUevent_st *;
+using CUgraph = struct CUgraph_st *;
+using CUgraphExec = struct CUgraphExec_st *;
+using CUgraphNode = struct CUgraphNode_st *;
+
+constexpr CUresult kSuccess = 0, kErrorOutOfMemory = 2, kErrorDeinitialized = 4,
+                   kErrorStub = 34, kErrorNoDevice = 100,
+                   kErrorInvalidDevice = 101, kErrorNoBinary = 209;
+constexpr int kAttributeMajor = 75, kAttributeMinor = 76;
+constexpr int kPointerMemoryType = 2; ///< CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr unsigned kMemoryTypeDevice = 2;
+constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
+constexpr int kCaptureThreadLocal = 1;
+
+struct CUgraphExecUpdateResultInfo {
+  int result;
+  CUgraphNode errorNode, errorFromNode;
+};
+
+/// Every entry: result is CUresult.
+#define FUSION_CUDA_ENTRIES(ENTRY)                                             \
+  ENTRY(init, "cuInit", unsigned)                                              \
+  ENTRY(driverGetVersion, "cuDriverGetVersion", int *)                         \
+  ENTRY(getErrorName, "cuGetErrorName", CUresult, const char **)               \
+  ENTRY(getErrorString, "cuGetErrorString", CUresult, const char **)           \
+  ENTRY(deviceGetCount, "cuDeviceGetCount", int *)                             \
+  ENTRY(deviceGet, "cuDeviceGet", CUdevice *, int)                             \
+  ENTRY(deviceGetName, "cuDeviceGetName", char *, int, CUdevice)               \
+  ENTRY(deviceGetAttribute, "cuDeviceGetAttribute", int *, int, CUdevice)      \
+  ENTRY(primaryContextRetain, "cuDevicePrimaryCtxRetain", CUcontext *,         \
+        CUdevice)                                                              \
+  ENTRY(primaryContextRelease, "cuDevicePrimaryCtxRelease_v2", CUdevice)       \
+  ENTRY(contextPush, "cuCtxPushCurrent_v2", CUcontext)                         \
+  ENTRY(contextPop, "cuCtxPopCurrent_v2", CUcontext *)                         \
+  ENTRY(memGetInfo, "cuMemGetInfo_v2", size_t *, size_t *)                     \
+  ENTRY(memAlloc, "cuMemAlloc_v2", CUdeviceptr *, size_t)                      \
+  ENTRY(memFree, "cuMemFree_v2", CUdeviceptr)                                  \
+  ENTRY(copyToDevice, "cuMemcpyHtoDAsync_v2", CUdeviceptr, const void *,       \
+        size_t, CUstream)                                                      \
+  ENTRY(copyToHost, "cuMemcpyDtoHAsync_v2", void *, CUdeviceptr, size_t,       \
+        CUstream)                                                              \
+  ENTRY(copyOnDevice, "cuMemcpyDtoDAsync_v2", CUdeviceptr, CUdeviceptr,        \
+        size_t, CUstream)                                                      \
+  ENTRY(moduleLoad, "cuModuleLoadDataEx", CUmodule *, const void *, unsigned,  \
+        int *, void **)                                                        \
+  ENTRY(moduleUnload, "cuModuleUnload", CUmodule)                              \
+  ENTRY(moduleGetFunction, "cuModuleGetFunction", CUfunction *, CUmodule,      \
+        const char *)                                                          \
+  ENTRY(launchKernel, "cuLaunchKernel", CUfunction, unsigned, unsigned,        \
+        unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,   \
+        void **)                                                               \
+  ENTRY(streamCreate, "cuStreamCreate", CUstream *, unsigned)                  \
+  ENTRY(streamDestroy, "cuStreamDestroy_v2", CUstream)                         \
+  ENTRY(streamSynchronize, "cuStreamSynchronize", CUstream)                    \
+  ENTRY(streamWaitEvent, "cuStreamWaitEvent", CUstream, CUevent, unsigned)     \
+  ENTRY(streamBeginCapture, "cuStreamBeginCapture_v2", CUstream, int)          \
+  ENTRY(streamEndCapture, "cuStreamEndCapture", CUstream, CUgraph *)           \
+  ENTRY(eventCreate, "cuEventCreate", CUevent *, unsigned)                     \
+  ENTRY(eventDestroy, "cuEventDestroy_v2", CUevent)                            \
+  ENTRY(eventRecord, "cuEventRecord", CUevent, CUstream)                       \
+  ENTRY(eventSynchronize, "cuEventSynchronize", CUevent)                       \
+  ENTRY(eventElapsedTime, "cuEventElapsedTime", float *, CUevent, CUevent)     \
+  ENTRY(graphInstantiate, "cuGraphInstantiateWithFlags", CUgraphExec *,        \
+        CUgraph, unsigned long long)                                           \
+  ENTRY(graphExecUpdate, "cuGraphExecUpdate_v2", CUgraphExec, CUgraph,         \
+        CUgraphExecUpdateResultInfo *)                                         \
+  ENTRY(graphLaunch, "cuGraphLaunch", CUgraphExec, CUstream)                   \
+  ENTRY(graphDestroy, "cuGraphDestroy", CUgraph)                               \
+  ENTRY(graphExecDestroy, "cuGraphExecDestroy", CUgraphExec)                   \
+  ENTRY(pointerGetAttribute, "cuPointerGetAttribute", void *, int, CUdeviceptr)
+
+/// The driver. One for a process; never closed.
+struct Driver {
+#define FUSION_CUDA_DECLARE(name, symbol, ...)                                 \
+  CUresult (*name)(__VA_ARGS__) = nullptr;
+  FUSION_CUDA_ENTRIES(FUSION_CUDA_DECLARE)
+#undef FUSION_CUDA_DECLARE
+
+  int version = 0; ///< 13000: CUDA 13.0
+
+  /// The driver of this machine, initialized. `Environment` if there is none,
+  /// it is the toolkit's stub, it is too old or finds no device: says what was
+  /// tried, and what to do.
+  static Expected<const Driver *> open();
+
+  /// `Ok`, or the error that `call` (such as "cuMemAlloc") gave: `Resources`
+  /// for memory, `Environment` else. `op` is the command it belongs to.
+  Status check(CUresult result, const char *call,
+               const std::string &op = {}) const;
+  std::string describe(CUresult result) const;
+};
+
+} // namespace fusion::rt::cuda
+
+#endif // FUSION_RUNTIME_CUDA_DRIVER_H
