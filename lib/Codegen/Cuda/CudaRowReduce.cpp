@@ -67,9 +67,11 @@ private:
 
 } // namespace
 
-static RowPlan planRow(Extent length) {
+/// `widest`: elements of an access at most. The order of a strict sum may
+/// depend on the row's length alone.
+static RowPlan planRow(Extent length, int64_t widest) {
   RowPlan plan;
-  plan.lanes = findPowerOfTwo(length, 8);
+  plan.lanes = findPowerOfTwo(length, widest);
   if (!length.isStatic()) {
     plan.group = plan.threads = 256;
     return plan;
@@ -92,8 +94,9 @@ static RowPlan planRow(Extent length) {
 
 RowBuilder::RowBuilder(KernelTask &task, const RowSpace &rows, Extent length,
                        ArrayRef<Size> rowSizes)
-    : plan(planRow(length)), task(task), k(task.k), evaluator(task.evaluator),
-      rows(rows), length(length), rowSizes(rowSizes) {}
+    : plan(planRow(length, task.k.isFast ? findWidestAccess(task) : 8)),
+      task(task), k(task.k), evaluator(task.evaluator), rows(rows),
+      length(length), rowSizes(rowSizes) {}
 
 Coordinates RowBuilder::coordinatesOf(const Index &position) {
   Coordinates row = k.delinearize(position, rowSizes), at;

@@ -40,6 +40,8 @@ def parse(arguments):
     parser.add_argument("--per-module", type=int, default=50, metavar="N", help="graphs of a module (default 50)")
     parser.add_argument("--check", metavar="TEXT", action="append", help="only checks that begin so, e.g. 'pass fusion-fuse' or compile; repeatable")
     parser.add_argument("--bin", type=Path, default=Path(os.environ.get("FUSION_BIN") or ROOT / "build/dev/bin"), help="folder of the tools")
+    parser.add_argument("--target", default="cpu", metavar="T", help="what the compiler's checks compile for (default cpu)")
+    parser.add_argument("--count-only", action="store_true", help="run compiled modules by the null backend: no values, no device")
     parser.add_argument("--failures", type=Path, default=ROOT / "build/fuzz", metavar="DIR", help="folder for what fails (default build/fuzz)")
     parser.add_argument("--timeout", type=float, default=60, metavar="S", help="seconds of processor time that a tool may use (default 60)")
     parser.add_argument("--reduce-seconds", type=float, default=60, metavar="S", help="time to reduce one failure; 0: don't")
@@ -60,7 +62,7 @@ class Session:
     def __init__(self, options):
         self.options = options
         self.seed = options.seed if options.seed is not None else random.SystemRandom().randrange(2**31)
-        self.tools = Tools(options.bin.resolve(), options.timeout)
+        self.tools = Tools(options.bin.resolve(), options.timeout, options.target, options.count_only)
         self.coverage = Coverage() if options.coverage else None
         self.found = {}  # (check, symptom) -> (module's number, module, check, failure)
         self.counts = {}  # of the same keys

@@ -78,8 +78,9 @@ class Outcome:
 
 
 class Tools:
-    def __init__(self, folder, timeout=60.0):
+    def __init__(self, folder, timeout=60.0, target="cpu", countOnly=False):
         self.folder, self.timeout = Path(folder), timeout
+        self.target, self.countOnly = target, countOnly
         self._passes = self._kinds = None
 
     def run(self, tool, *arguments, timeout=None):
