@@ -18,6 +18,7 @@
 #include "mlir/Dialect/DLTI/DLTI.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -31,7 +32,7 @@ void fusion::registerDialects(DialectRegistry &registry) {
   registry.insert<FusionDialect, func::FuncDialect, arith::ArithDialect,
                   cf::ControlFlowDialect, DLTIDialect, LLVM::LLVMDialect,
                   math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-                  ub::UBDialect, vector::VectorDialect>();
+                  NVVM::NVVMDialect, ub::UBDialect, vector::VectorDialect>();
 }
 
 void fusion::registerPasses() {

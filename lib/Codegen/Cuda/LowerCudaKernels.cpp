@@ -1,15 +1,16 @@
 //===- LowerCudaKernels.cpp - Kernels to NVVM in the LLVM dialect ---------===//
 //
-// See LowerCudaKernels.h. What a GPU has an instruction for stays LLVM's own
-// operation; other math is libdevice's, element by element.
+// See LowerCudaKernels.h. Everything that an entry calls is inlined where code
+// is made, so that its struct of addresses stays in the memory of parameters.
 //
 //===----------------------------------------------------------------------===//
 #include "LowerCudaKernels.h"
 
+#include "../UserKernel.h"
+
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
-#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
@@ -18,14 +19,11 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/DialectConversion.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -34,35 +32,51 @@ static constexpr llvm::StringLiteral kAttributes[] = {
     "fusion.units", "fusion.grain", "fusion.threads", "fusion.operands",
     "fusion.description"};
 
-/// Operations that are instructions: correctly rounded, and of vectors.
-static void keepInstructions(ModuleOp kernels) {
-  kernels.walk([](Operation *op) {
-    OpBuilder b(op);
-    Value value =
-        llvm::TypeSwitch<Operation *, Value>(op)
-            .Case([&](math::SqrtOp sqrt) {
-              return LLVM::SqrtOp::create(b, op->getLoc(), sqrt.getOperand());
-            })
-            .Case([&](math::AbsFOp abs) {
-              return LLVM::FAbsOp::create(b, op->getLoc(), abs.getOperand());
-            })
-            .Case([&](math::FloorOp floor) {
-              return LLVM::FFloorOp::create(b, op->getLoc(),
-                                            floor.getOperand());
-            })
-            .Case([&](math::CeilOp ceil) {
-              return LLVM::FCeilOp::create(b, op->getLoc(), ceil.getOperand());
-            })
-            .Case([&](math::RoundEvenOp round) {
-              return LLVM::RoundEvenOp::create(b, op->getLoc(),
-                                               round.getOperand());
-            })
-            .Default(Value());
-    if (!value)
+/// Bytes of parameters that the driver passes to an entry.
+static constexpr int64_t kMostParameterBytes = 32764;
+static constexpr int64_t kMostThreads = 1024;
+
+/// Whether a launch can be what emission says of the kernel.
+static LogicalResult checkKernel(func::FuncOp function) {
+  auto operands = function->getAttrOfType<IntegerAttr>("fusion.operands");
+  auto threads = function->getAttrOfType<IntegerAttr>("fusion.threads");
+  if (!operands || !threads)
+    return function.emitError("the kernel lacks 'fusion.operands' or "
+                              "'fusion.threads'; emit it for target=cuda");
+  int64_t size = threads.getInt();
+  if (size < 32 || size > kMostThreads || size % 32 != 0)
+    return function.emitError("the kernel has ")
+           << size << " threads a block; give it a multiple of 32, at most "
+           << kMostThreads;
+  // The batch comes behind the addresses.
+  int64_t most = kMostParameterBytes / 8 - 1;
+  if (operands.getInt() < 0 || operands.getInt() > most)
+    return function.emitError("the kernel has ")
+           << operands.getInt() << " operands, and a launch takes " << most
+           << "; split the group";
+  Builder b(function.getContext());
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  if (function.getFunctionType() !=
+      b.getFunctionType({pointer, b.getI64Type(), b.getI64Type()}, {}))
+    return function.emitError(
+        "a kernel takes (!llvm.ptr, i64, i64) and returns nothing");
+  return success();
+}
+
+/// What is left of other dialects has no code.
+static LogicalResult checkLowered(ModuleOp kernels) {
+  Operation *left = nullptr;
+  kernels.walk([&](Operation *op) {
+    if (op == kernels.getOperation() ||
+        isa_and_nonnull<LLVM::LLVMDialect, NVVM::NVVMDialect>(op->getDialect()))
       return;
-    op->getResult(0).replaceAllUsesWith(value);
-    op->erase();
+    // A cast of types stands before the op that is the cause.
+    if (!left || isa<UnrealizedConversionCastOp>(left))
+      left = op;
   });
+  if (left)
+    return left->emitError("'") << left->getName() << "' has no code on a GPU";
+  return success();
 }
 
 /// The entry of `body`, whose name and description it takes over.
@@ -106,9 +120,18 @@ codegen::lowerCudaKernels(ModuleOp kernels,
                           llvm::function_ref<bool(StringRef)> isLaunched) {
   MLIRContext *context = kernels.getContext();
   SmallVector<func::FuncOp> functions;
+  for (auto function : kernels.getOps<LLVM::LLVMFuncOp>())
+    if (std::optional<UserKernel> user = UserKernel::get(function))
+      return function.emitError("the kernel '")
+             << user->entry.getValue()
+             << "' is in C, which a GPU does not run; compile the model for "
+                "target cpu";
   for (auto function : kernels.getOps<func::FuncOp>())
-    if (function->hasAttr("fusion.threads"))
+    if (function->hasAttr("fusion.units")) {
+      if (failed(checkKernel(function)))
+        return failure();
       functions.push_back(function);
+    }
   SymbolTable symbols(kernels);
   for (func::FuncOp function : functions) {
     std::string name = function.getSymName().str();
@@ -119,7 +142,8 @@ codegen::lowerCudaKernels(ModuleOp kernels,
       makeEntry(function, name);
   }
 
-  keepInstructions(kernels);
+  if (failed(callLibdevice(kernels)))
+    return failure();
   RewritePatternSet controlFlow(context);
   populateSCFToControlFlowConversionPatterns(controlFlow);
   ConversionTarget flat(*context);
@@ -130,7 +154,6 @@ codegen::lowerCudaKernels(ModuleOp kernels,
 
   LLVMTypeConverter types(context);
   RewritePatternSet patterns(context);
-  populateLibDeviceConversionPatterns(types, patterns, /*benefit=*/2);
   arith::populateArithToLLVMConversionPatterns(types, patterns);
   cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
   populateMathToLLVMConversionPatterns(types, patterns);
@@ -139,11 +162,9 @@ codegen::lowerCudaKernels(ModuleOp kernels,
   LLVMConversionTarget target(*context);
   target.addLegalDialect<NVVM::NVVMDialect>();
   target.addLegalOp<ModuleOp>();
-  // These have a form in the LLVM dialect that NVPTX can't select.
-  target.addIllegalOp<LLVM::CosOp, LLVM::ExpOp, LLVM::Exp2Op, LLVM::LogOp,
-                      LLVM::Log10Op, LLVM::Log2Op, LLVM::PowOp, LLVM::SinOp,
-                      LLVM::FRemOp>();
   if (failed(applyPartialConversion(kernels, target, std::move(patterns))))
+    return failure();
+  if (failed(checkLowered(kernels)))
     return failure();
   Builder b(context);
   for (auto function : kernels.getOps<LLVM::LLVMFuncOp>()) {

@@ -10,10 +10,15 @@ namespace fusion::codegen {
 /// Lowers the functions that fusion-emit-kernels{target=cuda} makes. Each
 /// becomes a private `NAME.body`; those that `isLaunched` asks for get an entry
 /// NAME with the runtime's parameters: the operands' addresses by value, and
-/// the batch. Math becomes calls of libdevice's functions.
+/// the batch. Math becomes calls of libdevice's functions. What has no code on
+/// a GPU is an error.
 mlir::LogicalResult
 lowerCudaKernels(mlir::ModuleOp kernels,
                  llvm::function_ref<bool(llvm::StringRef)> isLaunched);
+
+/// Turns the math ops that are no instruction into calls of libdevice's
+/// functions, lane by lane. An op that there is no function for is an error.
+mlir::LogicalResult callLibdevice(mlir::ModuleOp kernels);
 
 } // namespace fusion::codegen
 
