@@ -105,10 +105,18 @@ bool Driver::findTarget() {
     gpu.libdevice = findLibdevice();
     llvm::Expected<std::string> ptxas = findAssembler(options.ptxas);
     if (!ptxas) {
-      fail(rt::Code::Usage, llvm::toString(ptxas.takeError()));
+      fail(rt::Code::Environment, llvm::toString(ptxas.takeError()));
       return false;
     }
     gpu.ptxas = std::move(*ptxas);
+    if (!gpu.ptxas.empty()) {
+      llvm::Expected<std::string> version = getAssemblerVersion(gpu.ptxas);
+      if (!version) {
+        fail(rt::Code::Environment, llvm::toString(version.takeError()));
+        return false;
+      }
+      gpu.ptxasVersion = std::move(*version);
+    }
   }
   llvm::Expected<DeviceModel> loaded = DeviceModel::load(options.device);
   if (!loaded) {

@@ -204,7 +204,11 @@ static rt::Status addDeviceCode(ModuleOp kernels,
     kernel.sharedBytes = used->second.sharedBytes;
   }
   result.provenance.push_back(
-      {"ptxas", options.ptxas.empty() ? "none: PTX only" : options.ptxas});
+      {"ptxas", options.ptxas.empty()
+                    ? "none: PTX only"
+                    : options.ptxasVersion + ", " + options.ptxas});
+  if (code->usesLibdevice)
+    result.provenance.push_back({"libdevice", options.libdevice});
   return {};
 }
 

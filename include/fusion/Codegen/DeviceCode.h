@@ -22,8 +22,9 @@ struct DeviceCodeOptions {
   std::string architecture = "sm_90"; ///< one of getArchitectures
   /// Products and sums of one expression may be rounded once.
   bool contract = false;
-  std::string ptxas;     ///< path of the assembler; empty: PTX only
-  std::string libdevice; ///< path of libdevice.10.bc; empty: none was found
+  std::string ptxas;        ///< path of the assembler; empty: PTX only
+  std::string ptxasVersion; ///< of it, for the module's provenance
+  std::string libdevice;    ///< path of libdevice.10.bc; empty: none was found
   unsigned timeoutSeconds = 300; ///< of the assembler
 };
 
@@ -31,11 +32,13 @@ struct DeviceCodeOptions {
 struct KernelUsage {
   uint32_t registers = 0;   ///< 32-bit, of a thread
   uint32_t spillBytes = 0;  ///< stored and loaded, of a thread
+  uint32_t stackBytes = 0;  ///< of memory of a thread's own, spills included
   uint32_t sharedBytes = 0; ///< of a block
 };
 
 struct DeviceCode {
   std::string ptx;
+  bool usesLibdevice = false;
   std::vector<uint8_t> cubin;               ///< empty without an assembler
   std::map<std::string, KernelUsage> usage; ///< by entry; as cubin
 };
@@ -48,13 +51,18 @@ llvm::ArrayRef<llvm::StringLiteral> getArchitectures();
 /// there is none; an error if `wanted` is a path and no program.
 llvm::Expected<std::string> findAssembler(llvm::StringRef wanted);
 
+/// What the assembler at `path` says of its version: "13.0.88". An error if it
+/// is something else.
+llvm::Expected<std::string> getAssemblerVersion(llvm::StringRef path);
+
 /// libdevice.10.bc of the same places; empty if there is none.
 std::string findLibdevice();
 
 /// Compiles `kernels` (entries in NVVM and what they call). The same input
 /// gives the same bytes. The error's code is no_such_file_or_directory where a
-/// kernel needs libdevice and there is none, timed_out or not_enough_memory for
-/// the assembler, and none for a fault of the compiler.
+/// kernel needs libdevice and there is none, or where the assembler is none or
+/// too old, timed_out or not_enough_memory for the assembler, and none for a
+/// fault of the compiler.
 llvm::Expected<DeviceCode> compileDeviceCode(mlir::ModuleOp kernels,
                                              const DeviceCodeOptions &options);
 

@@ -1,98 +1,36 @@
 //===- Assembler.cpp - PTX to machine code --------------------------------===//
 //
-// Finds and runs NVIDIA's assembler, in a folder of its own that is removed
-// again, and reads what it says of each kernel.
+// Runs NVIDIA's assembler, which reads and writes what this process holds in
+// memory: no file has a name that could get into its output. What it says of
+// each kernel is read from its messages.
 //
 //===----------------------------------------------------------------------===//
 #include "Assembler.h"
 
 #include "fusion/Codegen/ChildProcess.h"
 
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <cstdlib>
 
 using namespace llvm;
 
-/// Roots of an installed toolkit, or of a wheel of PyPI, in order.
-static std::vector<std::string> findRoots() {
-  std::vector<std::string> roots;
-  if (const char *home = std::getenv("CUDA_HOME"))
-    roots.push_back(home);
-  if (auto program = sys::findProgramByName("ptxas"))
-    roots.push_back(
-        sys::path::parent_path(sys::path::parent_path(*program)).str());
-  roots.push_back("/usr/local/cuda");
-  // Next to the Python that is first on the path: site-packages/nvidia/cuXX.
-  for (const char *name : {"python3", "python"}) {
-    auto python = sys::findProgramByName(name);
-    if (!python)
-      continue;
-    SmallString<128> lib(
-        sys::path::parent_path(sys::path::parent_path(*python)));
-    sys::path::append(lib, "lib");
-    std::error_code error;
-    for (sys::fs::directory_iterator at(lib, error), end; at != end && !error;
-         at.increment(error)) {
-      SmallString<128> site(at->path());
-      if (!sys::path::filename(site).starts_with("python3"))
-        continue;
-      sys::path::append(site, "site-packages", "nvidia", "cu13");
-      roots.push_back(site.str().str());
-    }
-  }
-  return roots;
-}
-
-Expected<std::string> fusion::findAssembler(StringRef wanted) {
-  if (wanted == "off")
-    return std::string();
-  if (!wanted.empty()) {
-    if (sys::fs::can_execute(wanted))
-      return wanted.str();
-    return createStringError("no program '" + wanted +
-                             "', --ptxas, give the path of ptxas, or off");
-  }
-  for (const std::string &root : findRoots()) {
-    SmallString<128> path(root);
-    sys::path::append(path, "bin", "ptxas");
-    if (sys::fs::can_execute(path))
-      return path.str().str();
-  }
-  return std::string();
-}
-
-std::string fusion::findLibdevice() {
-  for (const std::string &root : findRoots()) {
-    SmallString<128> path(root);
-    sys::path::append(path, "nvvm", "libdevice", "libdevice.10.bc");
-    if (sys::fs::exists(path))
-      return path.str().str();
-  }
-  return "";
-}
-
-/// The number before `text` in `line`.
+/// The number before `text` in `line`, or 0.
 static uint32_t numberBefore(StringRef line, StringRef text) {
   size_t at = line.find(text);
   if (at == StringRef::npos)
     return 0;
-  StringRef number = line.take_front(at).rtrim();
-  size_t digits = number.find_last_not_of("0123456789");
+  StringRef head = line.take_front(at);
   uint32_t value = 0;
-  if (number.substr(digits + 1).getAsInteger(10, value))
+  if (head.substr(head.find_last_not_of("0123456789") + 1)
+          .getAsInteger(10, value))
     return 0;
   return value;
 }
 
 /// What `-v` prints: "Compiling entry function 'k0' for 'sm_90'", and lines
-/// with "N bytes spill stores", "Used N registers", "N bytes smem" behind it.
+/// with "N bytes stack frame, N bytes spill stores, N bytes spill loads" and
+/// "Used N registers, ..., N bytes smem" behind it.
 static void readUsage(StringRef messages, fusion::DeviceCode &code) {
   fusion::KernelUsage *usage = nullptr;
   for (StringRef line : split(messages, '\n')) {
@@ -102,6 +40,8 @@ static void readUsage(StringRef messages, fusion::DeviceCode &code) {
       continue;
     usage->spillBytes += numberBefore(line, " bytes spill stores") +
                          numberBefore(line, " bytes spill loads");
+    if (uint32_t stack = numberBefore(line, " bytes stack frame"))
+      usage->stackBytes = stack;
     if (uint32_t registers = numberBefore(line, " registers"))
       usage->registers = registers;
     if (uint32_t shared = numberBefore(line, " bytes smem"))
@@ -109,64 +49,109 @@ static void readUsage(StringRef messages, fusion::DeviceCode &code) {
   }
 }
 
-Error fusion::assemble(const DeviceCodeOptions &options, DeviceCode &code) {
-  SmallString<128> folder;
-  auto systemError = [](std::error_code error, const Twine &what) {
-    return createStringError(error, what + ": " + error.message());
-  };
-  if (std::error_code error =
-          sys::fs::createUniqueDirectory("fusion-ptxas", folder))
-    return systemError(error, "cannot make a temporary folder");
-  scope_exit remove([&] { sys::fs::remove_directories(folder, true); });
-  SmallString<128> source(folder), object(folder);
-  sys::path::append(source, "kernels.ptx");
-  sys::path::append(object, "kernels.cubin");
-  {
-    std::error_code error;
-    raw_fd_ostream stream(source, error);
-    if (!error) {
-      stream << code.ptx;
-      stream.close();
-      error = stream.error();
-      stream.clear_error();
-    }
-    if (error)
-      return systemError(error, "cannot write '" + source + "'");
+/// The kernel that line `number` of `ptx` is in, or "".
+static StringRef findKernel(StringRef ptx, unsigned number) {
+  StringRef kernel;
+  for (StringRef line : split(ptx, '\n')) {
+    if (number-- == 0)
+      break;
+    if (auto [head, tail] = line.split(".entry "); !tail.empty())
+      kernel = tail.take_until([](char c) { return c == '('; });
   }
+  return kernel;
+}
+
+/// The first error in `messages`, of the kernel it is in: "ptxas FILE, line 12;
+/// error   : ...", or "ptxas fatal   : ...". The text is kept in a file.
+static Error reportRefusal(const fusion::DeviceCodeOptions &options,
+                           StringRef ptx, StringRef messages) {
+  StringRef first, kernel;
+  for (StringRef line : split(messages, '\n')) {
+    // A target or a version of PTX that the program does not know.
+    if (line.contains("fatal") && (line.contains("is not defined for option") ||
+                                   line.contains("Unsupported .version")))
+      return createStringError(
+          std::make_error_code(std::errc::no_such_file_or_directory),
+          "'" + options.ptxas + "' does not know " + options.architecture +
+              ": " + line.trim() +
+              "; give a newer one with --ptxas, or compile with --ptxas=off");
+    if (!first.empty() || !(line.contains("error") || line.contains("fatal")))
+      continue;
+    first = line.split(" : ").second.trim();
+    if (first.empty())
+      first = line.trim();
+    unsigned number;
+    if (!line.split(", line ").second.split(';').first.getAsInteger(10, number))
+      kernel = findKernel(ptx, number);
+  }
+  std::string kept;
+  int file;
+  SmallString<128> path;
+  if (!sys::fs::createTemporaryFile("fusion-refused", "ptx", file, path)) {
+    raw_fd_ostream stream(file, /*shouldClose=*/true);
+    stream << ptx;
+    stream.close();
+    if (stream.has_error())
+      stream.clear_error();
+    else
+      kept = ("; its input is kept in '" + path + "'").str();
+  }
+  return createStringError(
+      "internal error: ptxas refuses " +
+      (kernel.empty() ? Twine("the kernels") : "kernel '" + kernel + "'") +
+      ": " + (first.empty() ? "it says no reason" : first) + kept);
+}
+
+Error fusion::assemble(const DeviceCodeOptions &options, DeviceCode &code) {
   ChildResult child =
       runChild(options.ptxas,
                {options.ptxas, "-v", "-O3", "-arch=" + options.architecture,
                 "--fmad=" + std::string(options.contract ? "true" : "false"),
-                "-o", object.str().str(), source.str().str()},
-               "", options.timeoutSeconds);
+                "-o", "/dev/stdout", "/dev/stdin"},
+               code.ptx, options.timeoutSeconds);
   switch (child.kind) {
   case ChildResult::Exited:
     break;
   case ChildResult::TimedOut:
     return createStringError(
         std::make_error_code(std::errc::timed_out),
-        "ptxas did not end within %u seconds; compile with --ptxas=off",
-        options.timeoutSeconds);
+        "'%s' did not end within %u seconds; compile with --ptxas=off",
+        options.ptxas.c_str(), options.timeoutSeconds);
   case ChildResult::NoResources:
     return createStringError(std::make_error_code(std::errc::not_enough_memory),
-                             "ptxas can't be run: %s", child.error.c_str());
+                             "'%s' can't be run: %s", options.ptxas.c_str(),
+                             child.error.c_str());
   case ChildResult::NotStarted:
     return createStringError(
         std::make_error_code(std::errc::no_such_file_or_directory),
-        "'%s' can't be run: %s", options.ptxas.c_str(), child.error.c_str());
+        "'%s' can't be run: %s; give another with --ptxas, or compile with "
+        "--ptxas=off",
+        options.ptxas.c_str(), child.error.c_str());
   case ChildResult::Signaled:
+    return createStringError(
+        std::make_error_code(std::errc::no_such_file_or_directory),
+        "'%s' was ended by signal %d; give another with --ptxas, or compile "
+        "with --ptxas=off",
+        options.ptxas.c_str(), child.status);
   case ChildResult::TooMuch:
-    return createStringError("ptxas crashed or printed without end; compile "
-                             "with --ptxas=off");
+    return createStringError(
+        std::make_error_code(std::errc::no_such_file_or_directory),
+        "'%s' prints without end; give another with --ptxas, or compile with "
+        "--ptxas=off",
+        options.ptxas.c_str());
   }
-  std::string messages = child.output + child.messages;
   if (child.status != 0)
-    return createStringError("ptxas refuses the kernels: " +
-                             StringRef(messages).take_front(2000));
-  auto cubin = MemoryBuffer::getFile(object);
-  if (!cubin)
-    return systemError(cubin.getError(), "cannot read '" + object + "'");
-  code.cubin.assign((*cubin)->getBufferStart(), (*cubin)->getBufferEnd());
-  readUsage(messages, code);
+    return reportRefusal(options, code.ptx, child.messages + child.output);
+  // The file that a driver loads is an ELF object.
+  if (!StringRef(child.output)
+           .starts_with("\x7f"
+                        "ELF"))
+    return createStringError(
+        std::make_error_code(std::errc::no_such_file_or_directory),
+        "'%s' wrote no cubin; give another with --ptxas, or compile with "
+        "--ptxas=off",
+        options.ptxas.c_str());
+  code.cubin.assign(child.output.begin(), child.output.end());
+  readUsage(child.messages, code);
   return Error::success();
 }

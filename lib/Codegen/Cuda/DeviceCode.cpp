@@ -75,12 +75,13 @@ createMachine(const fusion::DeviceCodeOptions &options) {
 }
 
 /// Links what the kernels call of libdevice.
-static Error linkLibdevice(Module &module, StringRef path) {
+static Error linkLibdevice(Module &module, StringRef path, bool &isUsed) {
   std::string missing;
   for (Function &function : module)
     if (function.isDeclaration() && function.getName().starts_with("__nv_"))
       missing = function.getName().str();
-  if (missing.empty())
+  isUsed = !missing.empty();
+  if (!isUsed)
     return Error::success();
   if (path.empty())
     return createStringError(
@@ -155,13 +156,14 @@ fusion::compileDeviceCode(mlir::ModuleOp kernels,
   raw_string_ostream report(broken);
   if (verifyModule(*module, &report))
     return createStringError("internal error: invalid LLVM IR: " + broken);
-  if (Error error = linkLibdevice(*module, options.libdevice))
+  DeviceCode code;
+  if (Error error =
+          linkLibdevice(*module, options.libdevice, code.usesLibdevice))
     return std::move(error);
   // Denormals stay what they are.
   module->addModuleFlag(Module::Override, "nvvm-reflect-ftz", 0u);
   optimize(*module, **machine);
 
-  DeviceCode code;
   {
     SmallString<0> text;
     raw_svector_ostream stream(text);
