@@ -274,6 +274,11 @@ def main():
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build/dev")
     arguments = parser.parse_args()
 
+    # What ./dev setup installs where there is no toolkit of CUDA.
+    for wheel in sorted((ROOT / ".venv/lib").glob("python3*/site-packages/nvidia/cu13")):
+        if (wheel / "bin/ptxas").exists():
+            os.environ.setdefault("CUDA_HOME", str(wheel))
+
     suites = allSuites(arguments.build_dir)
     if arguments.list:
         for suite in suites:

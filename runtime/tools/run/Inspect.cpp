@@ -142,9 +142,16 @@ void fusion::rt::printModule(const LoadedModule &loaded,
       (unsigned long long)counters.tails, (unsigned long long)counters.copies);
   for (size_t i = 0; i < program.commands.size(); ++i)
     printCommand(module, i);
-  for (const Kernel &kernel : module.kernels)
-    std::printf("kernel %s: %s\n", escape(kernel.symbol).c_str(),
+  for (const Kernel &kernel : module.kernels) {
+    std::printf("kernel %s: %s", escape(kernel.symbol).c_str(),
                 escape(kernel.description).c_str());
+    if (kernel.threads)
+      std::printf(" (%u threads", kernel.threads);
+    if (kernel.registers)
+      std::printf(", %u registers, %u bytes spilled, %u bytes shared",
+                  kernel.registers, kernel.spillBytes, kernel.sharedBytes);
+    std::printf(kernel.threads ? ")\n" : "\n");
+  }
   for (const Import &import : module.imports)
     std::printf("import %s %s\n", escape(import.name).c_str(),
                 escape(import.signature).c_str());

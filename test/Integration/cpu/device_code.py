@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# ===- device_code.py - Kernels as PTX and cubins -------------------------=== #
+#
+# Compiles models for GPUs and reads the code that the modules hold; no GPU is
+# needed. The PTX must have what makes a kernel fast (16-byte accesses, parameters
+# read where they lie, nothing in local memory) and keep what numerics promises;
+# the assembler must say that nothing spills. Then the assembler's faults, with
+# programs that only look like one.
+#
+# ===----------------------------------------------------------------------=== #
+"""Checks device code end to end; prints one line a check, and counts."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from _support import BIN, Checks, run  # noqa: E402
+
+checks = Checks()
+TARGETS = {"sm_80": "8.0", "sm_90": "8.0", "sm_100": "8.6"}  # with the PTX version each needs
+REAL = [op for op in """abs ceil floor round sqrt rsqrt reciprocal exp exp2 expm1 log log2 log1p sin cos tan asin acos
+    atan sinh cosh asinh acosh atanh tanh erf neg sign relu sigmoid silu softplus mish hard_swish""".split()]
+BINARY = "add sub mul div rem max min pow atan2".split()
+
+
+def function(inputs, body, results):
+    """The text of @main: `inputs` and `results` are name -> type."""
+    arguments = ", ".join(f"%{name}: {kind}" for name, kind in inputs.items())
+    types = ", ".join(results.values())
+    values = ", ".join(f"%{name}" for name in results)
+    return f"func.func @main({arguments}) -> ({types}) {{\n{body}\n  return {values} : {types}\n}}\n"
+
+
+def everyOp(element):
+    """One model with each elementwise op on vectors of `element`."""
+    kind = f"tensor<4096x{element}>"
+    lines, results = [], {}
+    for op in REAL:
+        lines.append(f"  %{op} = fusion.{op} %x : {kind}")
+        results[op] = kind
+    for op in BINARY:
+        lines.append(f"  %{op} = fusion.{op} %x, %y : {kind}")
+        results[op] = kind
+    for way in ("erf", "tanh"):
+        lines.append(f"  %gelu_{way} = fusion.gelu {way}, %x : {kind}")
+        results["gelu_" + way] = kind
+    return function({"x": kind, "y": kind}, "\n".join(lines), results)
+
+
+def rows(element):
+    kind, row = f"tensor<512x1024x{element}>", f"tensor<1024x{element}>"
+    body = (f"  %0 = fusion.layer_norm %x scale %s bias %s epsilon = 1.0e-5 axis = 1 : {kind}, {row}, {row}\n"
+            f"  %1 = fusion.softmax %x axis = 1 : {kind}")
+    return function({"x": kind, "s": row}, body, {"0": kind, "1": kind})
+
+
+def chain(element):
+    kind = f"tensor<65536x{element}>"
+    body = (f"  %0 = fusion.mul %x, %y : {kind}\n  %1 = fusion.add %0, %x : {kind}\n"
+            f"  %2 = fusion.relu %1 : {kind}")
+    return function({"x": kind, "y": kind}, body, {"2": kind})
+
+
+def kernelsOf(text):
+    """name -> (threads, registers, spilled bytes) from --inspect."""
+    found = re.findall(r"^kernel (\w+): .*\((\d+) threads, (\d+) registers, (\d+) bytes spilled", text, re.M)
+    return {name: tuple(map(int, numbers)) for name, *numbers in found}
+
+
+class Compiled:
+    """A module's PTX, cubin and what --inspect says."""
+
+    def __init__(self, folder, text, *flags):
+        (folder / "m.mlir").write_text(text)
+        run("fusion-compile", "m.mlir", "-o", "m.fsn", *flags, cwd=folder)
+        self.bytes = (folder / "m.fsn").read_bytes()
+        self.said = run("fusion-run", "--inspect", "m.fsn", cwd=folder).stdout
+        self.ptx = self.section("PTX").decode()
+        self.cubin = self.section("device code")
+        self.kernels = kernelsOf(self.said)
+        self.entries = re.findall(r"^\.visible \.entry (\w+)\(", self.ptx, re.M)
+
+    def section(self, name):
+        found = re.search(rf"section {name}\s+offset (\d+) size (\d+)", self.said)
+        return self.bytes[int(found[1]):int(found[1]) + int(found[2])] if found else b""
+
+
+def checkCode(folder):
+    for target, version in TARGETS.items():
+        for element in ("f32", "bf16", "f16", "f64"):
+            code = Compiled(folder, everyOp(element), f"--target=cuda:{target}", "--no-fuse=horizontal,vertical")
+            name = f"{target} {element}"
+            checks.check(f"{name}: header", f".version {version}\n.target {target}\n" in code.ptx)
+            checks.check(f"{name}: a kernel an op", len(code.entries) == len(REAL) + len(BINARY) + 2, len(code.entries))
+            checks.check(f"{name}: cubin", code.cubin[:4] == b"\x7fELF" and set(code.kernels) == set(code.entries))
+            checks.check(f"{name}: registers", all(0 < used <= 255 for _, used, _ in code.kernels.values()))
+            checks.check(f"{name}: no spills", all(spilled == 0 for _, _, spilled in code.kernels.values()))
+            checks.check(f"{name}: nothing is called", not re.search(r"^\s*call", code.ptx, re.M) or element == "f64")
+            checks.check(f"{name}: NaN passes max", "max.NaN.f32" in code.ptx or element == "f64")
+            checks.check(f"{name}: precise", "div.rn." in code.ptx and "sqrt.rn." in code.ptx)
+
+
+def checkAccesses(folder):
+    for element, wide in (("f32", "v4.b32"), ("bf16", "v4.b32"), ("f16", "v4.b32"), ("f64", "v2.b64")):
+        for name, text in (("chain", chain(element)), ("rows", rows(element))):
+            code = Compiled(folder, text, "--target=cuda:sm_90")
+            loads = re.findall(r"ld\.global\.[\w.]+", code.ptx)
+            stores = re.findall(r"st\.global\.[\w.]+", code.ptx)
+            checks.check(f"{name} {element}: 16-byte accesses",
+                         loads and stores and all(wide in op for op in loads + stores), set(loads + stores))
+            checks.check(f"{name} {element}: parameters in place", "ld.param.b64" in code.ptx and ".local" not in code.ptx)
+    strict = Compiled(folder, chain("f32"), "--target=cuda:sm_90", "--fp=strict")
+    fast = Compiled(folder, chain("f32"), "--target=cuda:sm_90")
+    checks.check("strict rounds products", "fma." not in strict.ptx and "mul.rn.f32" in strict.ptx)
+    checks.check("fast contracts", "fma.rn.f32" in fast.ptx)
+    for element, convert in (("bf16", "cvt.rn.bf16x2.f32"), ("f16", "cvt.rn.f16x2.f32")):
+        code = Compiled(folder, chain(element), "--target=cuda:sm_90")
+        checks.check(f"{element} is rounded in pairs", convert in code.ptx)
+
+
+def checkOptions(folder):
+    first = Compiled(folder, rows("f32"), "--target=cuda:sm_90")
+    again = Compiled(folder, rows("f32"), "--target=cuda:sm_90")
+    checks.check("the same bytes", first.bytes == again.bytes)
+    alone = Compiled(folder, rows("f32"), "--target=cuda:sm_90", "--ptxas=off")
+    checks.check("without assembler: PTX only", alone.ptx == first.ptx and not alone.cubin and not alone.kernels)
+    checks.check("it says so", "provenance ptxas: none: PTX only" in alone.said)
+    told = run("fusion-compile", "m.mlir", "-o", "m.fsn", "--target=cuda:sm_90", "--ptxas=off", "--explain", cwd=folder)
+    checks.check("it explains so", "PTX only" in told.stdout + told.stderr)
+    checks.check("it says by what", re.search(r"provenance ptxas: \d+\.\d+\.\d+, /.*ptxas\n", first.said))
+    checks.check("fp is recorded", "provenance fp: fast" in first.said)
+
+
+def fails(name, folder, code, words, *flags, environment=None):
+    answer = subprocess.run([BIN / "fusion-compile", "m.mlir", "-o", "none.fsn", "--target=cuda:sm_90", *flags],
+                            cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300,
+                            env={**os.environ, **(environment or {})})
+    told = [word for word in words if word not in answer.stderr]
+    checks.check(name, answer.returncode == code and not told and not (folder / "none.fsn").exists(),
+                 f"exit {answer.returncode}, {answer.stderr[:300]!r}" if told or answer.returncode != code else "")
+    return answer.stderr
+
+
+def checkFaults(folder):
+    (folder / "m.mlir").write_text(chain("f32"))
+
+    def fake(name, script):
+        path = folder / name
+        path.write_text(f"#!/bin/sh\nif [ \"$1\" = --version ]; then\n"
+                        f"echo 'Cuda compilation tools, release 11.0, V11.0.1'; exit 0; fi\n{script}\n")
+        path.chmod(0o755)
+        return f"--ptxas={path}"
+
+    fails("unknown target", folder, 2, ["cuda:sm_75", "cuda:sm_80, cuda:sm_90, cuda:sm_100"], "--target=cuda:sm_75")
+    fails("fast on a CPU", folder, 2, ["--fp=fast"], "--target=cpu", "--fp=fast")
+    fails("no program", folder, 5, ["/nowhere/ptxas", "--ptxas"], "--ptxas=/nowhere/ptxas")
+    fails("another program", folder, 5, ["/bin/true", "no version"], "--ptxas=/bin/true")
+    fails("too old", folder, 5, ["does not know sm_90", "newer"],
+          fake("old", "echo \"ptxas fatal   : Value 'sm_90' is not defined for option 'gpu-name'\" >&2; exit 1"))
+    fails("no cubin", folder, 5, ["wrote no cubin"], fake("empty", "exit 0"))
+    fails("ended by a signal", folder, 5, ["signal 9"], fake("killed", "kill -9 $$"))
+    said = fails("refused", folder, 9, ["kernel 'k0'", "bad instruction", "kept in"],
+                 fake("refuses", "n=$(grep -n 'ret;' /dev/stdin | head -n 1 | cut -d: -f1)\n"
+                      "echo \"ptxas /dev/stdin, line $n; error   : bad instruction\" >&2; exit 255"),
+                 environment={"TMPDIR": str(folder)})
+    kept = re.search(r"kept in '([^']+)'", said)
+    checks.check("its input is kept", kept and ".visible .entry k0(" in Path(kept[1]).read_text())
+    checks.check("nothing else is left", {p.suffix for p in folder.glob("fusion-*")} == {".ptx"})
+
+
+def main():
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        if "none: PTX only" in Compiled(folder, chain("f32"), "--target=cuda:sm_90").said:
+            checks.skip("device code", "no ptxas: run ./dev setup, or set CUDA_HOME")
+            return checks.finish() and 77
+        checkCode(folder)
+        checkAccesses(folder)
+        checkOptions(folder)
+        checkFaults(folder)
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
