@@ -237,7 +237,7 @@ void expectVersion(uint16_t major, uint16_t minor, const char *text) {
 
 TEST(ModuleFile, OtherVersionsAreNamed) {
   expectVersion(format::kMajor, format::kMinor + 1,
-                "needs runtime format >= 1.2");
+                "needs runtime format >= 1.3");
   expectVersion(format::kMajor + 1, 0, "needs runtime format >= 2.0");
   expectVersion(0, 9, "0.9 is no longer supported");
 }
@@ -250,6 +250,105 @@ std::string rejection(std::vector<uint8_t> bytes) {
 
 #define EXPECT_HAS(text, part)                                                 \
   EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+/// A copy by a kernel of a GPU; the "code" is never run.
+Module cudaModule() {
+  ModuleBuilder builder(2);
+  ByteRange x = builder.input("x", {1, 8}, true);
+  ByteRange y = builder.output("y", {1, 8}, true);
+  Command &command = builder.launch(Relu, {x}, y, {8, 0});
+  command.launch.grain = 4;
+  builder.module.nativeCode = {0};
+  Module module = builder.build();
+  module.nativeCode.clear();
+  module.target = "cuda:sm_90";
+  module.cpu.clear();
+  module.cpuFeatures.clear();
+  Kernel kernel{"k0", "max(x, 0)"};
+  kernel.threads = 128;
+  kernel.registers = 24;
+  kernel.spillBytes = 8;
+  kernel.sharedBytes = 512;
+  module.kernels = {kernel};
+  module.deviceCode = {1, 2, 3};
+  module.ptx = {'p', 't', 'x'};
+  return module;
+}
+
+TEST(ModuleFile, DeviceCodeIsKept) {
+  auto bytes = write(cudaModule());
+  Aligned aligned(bytes);
+  auto view = readModule(aligned.data(), aligned.size());
+  ASSERT_TRUE(view.ok()) << view.status().message();
+  const Module &module = view->module;
+  EXPECT_EQ(module.deviceCode, (std::vector<uint8_t>{1, 2, 3}));
+  EXPECT_EQ(module.ptx, (std::vector<uint8_t>{'p', 't', 'x'}));
+  EXPECT_EQ(module.kernels[0].threads, 128u);
+  EXPECT_EQ(module.kernels[0].registers, 24u);
+  EXPECT_EQ(module.kernels[0].spillBytes, 8u);
+  EXPECT_EQ(module.kernels[0].sharedBytes, 512u);
+  EXPECT_EQ(write(module), bytes);
+}
+
+TEST(ModuleFile, DeviceCodeIsChecked) {
+  auto refused = [](auto change) {
+    Module module = cudaModule();
+    change(module);
+    return writeModule(module).status().message();
+  };
+  using M = Module &;
+  EXPECT_HAS(refused([](M m) { m.target = "cuda"; }), "target 'cuda'");
+  EXPECT_HAS(refused([](M m) { m.target = "cuda:sm_9x"; }), "sm_9x");
+  EXPECT_HAS(refused([](M m) { m.target = "cpu"; }), "native code");
+  EXPECT_HAS(refused([](M m) { m.nativeCode = {1}; }), "native code");
+  EXPECT_HAS(refused([](M m) { m.ptx.clear(); }), "without PTX");
+  EXPECT_HAS(refused([](M m) { m.ptx[1] = 0; }), "zero byte");
+  for (uint32_t threads : {0u, 31u, 33u, 1056u})
+    EXPECT_HAS(refused([&](M m) { m.kernels[0].threads = threads; }),
+               "threads");
+  EXPECT_EQ(refused([](M m) { m.kernels[0].threads = 1024; }), "");
+  // 2^31 - 1 blocks of one unit at the largest batch, which is 2.
+  auto blocks = [&](int64_t count) {
+    return refused([&](M m) {
+      m.program.commands[0].launch.units = {0, count};
+      m.program.commands[0].launch.grain = 1;
+    });
+  };
+  EXPECT_EQ(blocks((int64_t(1) << 31) - 2), "");
+  EXPECT_HAS(blocks(int64_t(1) << 31), "blocks");
+  // Without a cubin the driver compiles the PTX.
+  EXPECT_EQ(refused([](M m) { m.deviceCode.clear(); }), "");
+
+  Module cpu = convModule();
+  cpu.kernels[0].threads = 32;
+  EXPECT_HAS(writeModule(cpu).status().message(), "for a GPU");
+  cpu = convModule();
+  cpu.ptx = {'p'};
+  EXPECT_HAS(writeModule(cpu).status().message(), "device code");
+  cpu = smallModule();
+  cpu.program.commands[0].call.activation = Activation::Relu;
+  EXPECT_HAS(writeModule(cpu).status().message(), "activation");
+  cpu = smallModule();
+  cpu.program.commands[0].call.computeTf32 = true;
+  EXPECT_HAS(writeModule(cpu).status().message(), "tf32");
+}
+
+TEST(ModuleFile, DamagedDeviceCodeIsRejected) {
+  auto bytes = write(cudaModule());
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    bytes[bit / 8] ^= uint8_t(1 << bit % 8);
+    Aligned aligned(bytes);
+    ASSERT_EQ(readModule(aligned.data(), aligned.size()).status().code(),
+              Code::Rejected)
+        << bit;
+    // With right hashes it is rejected or fine, and never a crash.
+    auto copy = bytes;
+    rehash(copy);
+    Aligned hashed(copy);
+    (void)readModule(hashed.data(), hashed.size()).ok();
+    bytes[bit / 8] ^= uint8_t(1 << bit % 8);
+  }
+}
 
 TEST(ModuleFile, SectionTableRulesAreChecked) {
   auto bytes = write(smallModule());

@@ -256,8 +256,11 @@ Status CallVerifier::verify() {
   bool isMatMul = call.op == LibraryOp::MatMul;
   bool isPool = call.op == LibraryOp::AvgPool;
   if (uint8_t(call.op) > uint8_t(LibraryOp::AvgPool) ||
-      uint8_t(call.dtype) > uint8_t(DType::I64))
-    return bad("unknown library call or element type");
+      uint8_t(call.dtype) > uint8_t(DType::I64) ||
+      uint8_t(call.activation) > uint8_t(Activation::GeluErf))
+    return bad("unknown library call, element type or activation");
+  if (isPool && call.activation != Activation::None)
+    return bad("a pool has no activation");
   size_t rank = call.outputShape.size();
   for (auto *shape : {&call.inputShape, &call.weightShape, &call.outputShape}) {
     if (shape == &call.weightShape && isPool)

@@ -251,6 +251,9 @@ Status ModuleVerifier::verifyDeviceCode() {
 
 Status ModuleVerifier::verifyNativeCode() {
   isCuda = isCudaTarget(module.target);
+  if (!isCuda && module.target.compare(0, 4, "cuda") == 0)
+    return bad("target '" + escape(module.target) +
+               "' is not cuda:sm_ and a number");
   if (isCuda) {
     FUSION_RT_TRY(verifyDeviceCode());
   } else {
@@ -259,6 +262,11 @@ Status ModuleVerifier::verifyNativeCode() {
     if (!module.deviceCode.empty() || !module.ptx.empty())
       return bad("device code in a module for target '" +
                  escape(module.target) + "'");
+    for (const Kernel &kernel : module.kernels)
+      if (kernel.threads || kernel.registers || kernel.spillBytes ||
+          kernel.sharedBytes)
+        return bad("kernel '" + escape(kernel.symbol) +
+                   "' is for a GPU, the module is not");
   }
   for (const Kernel &kernel : module.kernels) {
     FUSION_RT_TRY(verifyName(kernel.symbol, "kernel"));
@@ -330,6 +338,9 @@ Status ModuleVerifier::verifyCommand(const Command &command) {
     FUSION_RT_TRY(verifyLibraryCall(command.call, command.operands,
                                     command.name, program.minBatch,
                                     program.maxBatch));
+    if (!isCuda && (command.call.activation != Activation::None ||
+                    command.call.computeTf32))
+      return bad("an activation or tf32 in a call of the CPU", command.name);
     return command.hasTail ? verifyTail(command) : Status();
   case CommandKind::Copy:
     if (command.source.size != command.target.size)

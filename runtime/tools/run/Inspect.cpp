@@ -50,6 +50,12 @@ const char *fusion::rt::libraryOpName(LibraryOp op) {
   return names[uint8_t(op)];
 }
 
+static const char *activationText(Activation activation) {
+  static const char *const names[] = {"", " +relu", " +gelu_tanh",
+                                      " +gelu_erf"};
+  return names[uint8_t(activation)];
+}
+
 static void printCommand(const Module &module, size_t index) {
   const Command &command = module.program.commands[index];
   std::printf("  %4zu stream %u ", index, command.stream);
@@ -59,7 +65,7 @@ static void printCommand(const Module &module, size_t index) {
     printLaunch(module, command.launch);
     break;
   case CommandKind::Call:
-    std::printf("call '%s': %s %s%s%s %s x %s -> %s %s",
+    std::printf("call '%s': %s %s%s%s%s%s %s x %s -> %s %s",
                 escape(command.name).c_str(), libraryOpName(command.call.op),
                 dtypeName(command.call.dtype),
                 command.call.channelsLast ? " nhwc" : "",
@@ -67,6 +73,8 @@ static void printCommand(const Module &module, size_t index) {
                     ? command.call.hasAddend ? " +bias +addend" : " +bias"
                 : command.call.hasAddend ? " +addend"
                                          : "",
+                activationText(command.call.activation),
+                command.call.computeTf32 ? " tf32" : "",
                 shapeText(command.call.inputShape).c_str(),
                 shapeText(command.call.weightShape).c_str(),
                 shapeText(command.call.outputShape).c_str(),
@@ -143,14 +151,13 @@ void fusion::rt::printModule(const LoadedModule &loaded,
   for (size_t i = 0; i < program.commands.size(); ++i)
     printCommand(module, i);
   for (const Kernel &kernel : module.kernels) {
-    std::printf("kernel %s: %s", escape(kernel.symbol).c_str(),
+    std::printf("kernel %s: %s\n", escape(kernel.symbol).c_str(),
                 escape(kernel.description).c_str());
     if (kernel.threads)
-      std::printf(" (%u threads", kernel.threads);
-    if (kernel.registers)
-      std::printf(", %u registers, %u bytes spilled, %u bytes shared",
-                  kernel.registers, kernel.spillBytes, kernel.sharedBytes);
-    std::printf(kernel.threads ? ")\n" : "\n");
+      std::printf("  %u threads, %u registers, %u bytes spilled, %u bytes "
+                  "shared\n",
+                  kernel.threads, kernel.registers, kernel.spillBytes,
+                  kernel.sharedBytes);
   }
   for (const Import &import : module.imports)
     std::printf("import %s %s\n", escape(import.name).c_str(),
