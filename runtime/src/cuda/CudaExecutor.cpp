@@ -12,6 +12,7 @@
 #include "Text.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -25,6 +26,9 @@ static constexpr uint64_t kSegmentAlignment = 256;
 static constexpr uint64_t kPointerAlignment = 16;
 /// Graphs that are kept for a batch: one a set of addresses.
 static constexpr size_t kGraphsOfBatch = 16;
+/// How long the replays between two events take at least, if 100 do: an
+/// event's own time is a microsecond.
+static constexpr double kBatchMicros = 2000;
 
 namespace {
 
@@ -75,9 +79,12 @@ public:
                   void *const *outputs, Observer *observer) override;
   Status enqueue(int64_t batch, const void *const *inputs, void *const *outputs,
                  void *stream) override;
-  const void *address(const ByteRange &) const override { return nullptr; }
+  /// A copy in the host's memory: for observers, between two commands.
+  const void *address(const ByteRange &range) const override;
+  Status measure(int64_t batch, int64_t count, Timings &timings) override;
   MemoryUse memory() const override {
-    return {arenaSize, constantsSize, workspaceSize + stagingSize};
+    return {arenaSize, constantsSize,
+            workspaceSize * streams.size() + stagingSize};
   }
   Counters counters() const override { return total; }
 
@@ -88,7 +95,13 @@ private:
   Expected<char *> allocateBytes(uint64_t size, const char *what);
   Expected<char *> stagingFor(uint32_t segment);
   Status checkMemory(uint64_t more);
-  bool isOnDevice(const void *pointer) const;
+  Expected<bool> isOnDevice(const Port &port, const void *pointer) const;
+  bool isStopped() const { return options.stop && *options.stop; }
+  Status runChecked(int64_t batch, const void *const *inputs,
+                    void *const *outputs, Observer *observer);
+  Status runObserved(int64_t batch, BatchPlan &plan, Observer &observer);
+  Status enqueueChecked(int64_t batch, const void *const *inputs,
+                        void *const *outputs, CUstream stream);
 
   Expected<BatchPlan *> planOf(int64_t batch);
   Status growWorkspace(uint64_t size);
@@ -121,9 +134,13 @@ private:
   std::vector<CUstream> streams; ///< of the program
   std::vector<CUevent> events;   ///< of the program, then one a stream
   char *arena = nullptr, *constants = nullptr, *workspace = nullptr;
+  /// The workspace is one part of `workspaceSize` bytes a stream.
   uint64_t arenaSize = 0, constantsSize = 0, workspaceSize = 0, stagingSize = 0;
   std::vector<char *> staging;  ///< by segment, made when first needed
   std::vector<char *> segments; ///< current base addresses
+  /// Copies that observers see, by segment.
+  mutable std::map<uint32_t, std::vector<char>> copies;
+  int64_t lastBatch = 0; ///< of the run whose addresses are bound; 0: none
   std::unique_ptr<CudaLibraries> libraries;
   std::map<int64_t, BatchPlan> plans;
   uint64_t uses = 0;
@@ -136,11 +153,18 @@ private:
 CudaExecutor::~CudaExecutor() {
   if (!context)
     return;
-  // A dead context answers with its error again and again; nothing is waited
-  // for.
+  // A dead context answers every call with its error, and some hang: the end
+  // of the process frees what it had. The libraries' plans stay with it.
+  if (isDead) {
+    for (auto &[batch, plan] : plans)
+      for (auto &call : plan.calls)
+        (void)call.release();
+    (void)libraries.release();
+    return;
+  }
   {
     ContextScope scope(*driver, context);
-    if (!isDead && !streams.empty())
+    if (!streams.empty())
       driver->streamSynchronize(streams.front());
     for (auto &[batch, plan] : plans)
       for (Graph &graph : plan.graphs)
@@ -165,7 +189,7 @@ CudaExecutor::~CudaExecutor() {
 }
 
 Status CudaExecutor::failed(Status status) {
-  if (!status.ok())
+  if (status.code() == Code::PeerFailed)
     isDead = true;
   return status;
 }
@@ -221,13 +245,23 @@ Status CudaExecutor::loadKernels() {
   if (fits) {
     result = driver->moduleLoad(&code, module.deviceCode.data(), 0, nullptr,
                                 nullptr);
-    FUSION_RT_TRY(driver->check(result, "cuModuleLoadDataEx"));
-  } else {
+    fits = result != kErrorNoBinary;
+    if (fits)
+      FUSION_RT_TRY(driver->check(result, "cuModuleLoadDataEx"));
+  }
+  if (!fits) {
     std::string text(module.ptx.begin(), module.ptx.end());
     std::vector<char> log(8192);
     int keys[] = {5, 6}; // error log buffer, its size
     void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
     result = driver->moduleLoad(&code, text.c_str(), 2, keys, values);
+    if (result == kErrorPtxVersion)
+      return Status(Code::Environment,
+                    "the module's PTX is newer than the driver, which supports "
+                    "CUDA " +
+                        versionText(driver->version) +
+                        "; update the driver, or compile with a ptxas for " +
+                        what);
     if (result != kSuccess)
       return Status(Code::Environment,
                     "the driver can't compile the module's PTX for " + what +
@@ -359,8 +393,12 @@ Status CudaExecutor::prepare(int64_t batch) {
 Status CudaExecutor::growWorkspace(uint64_t size) {
   if (size <= workspaceSize)
     return {};
-  FUSION_RT_TRY(checkMemory(size));
-  auto memory = allocateBytes(size, "a library's workspace");
+  size = (size + kSegmentAlignment - 1) / kSegmentAlignment * kSegmentAlignment;
+  auto all = checkedMul<uint64_t>(size, streams.size());
+  if (!all)
+    return Status(Code::Resources, "memory: workspaces wrap 64 bits");
+  FUSION_RT_TRY(checkMemory(*all));
+  auto memory = allocateBytes(*all, "a library's workspace");
   if (!memory)
     return memory.status();
   // Graphs that know the old one are made again.
@@ -439,8 +477,13 @@ Status CudaExecutor::enqueueCommand(size_t index, int64_t batch,
     std::vector<void *> operands;
     for (const Operand &operand : command.operands)
       operands.push_back(addressOf(operand.range));
-    FUSION_RT_TRY(
-        plan.calls[index]->enqueue(stream, operands.data(), workspace));
+    // Calls of two streams may run side by side.
+    char *scratch =
+        workspace ? workspace + command.stream * workspaceSize : nullptr;
+    if (Status status =
+            plan.calls[index]->enqueue(stream, operands.data(), scratch);
+        !status.ok())
+      return Status(status.code(), status.message(), command.name);
     return command.hasTail ? launch(command.launch, batch, stream, command.name)
                            : Status();
   }
@@ -512,7 +555,9 @@ Status CudaExecutor::captureInto(int64_t batch, BatchPlan &plan, Graph &graph) {
   if (!graph.executable)
     result = driver->graphInstantiate(&graph.executable, captured, 0);
   driver->graphDestroy(captured);
-  return driver->check(result, "cuGraphInstantiateWithFlags");
+  FUSION_RT_TRY(driver->check(result, "cuGraphInstantiateWithFlags"));
+  return driver->check(driver->graphUpload(graph.executable, streams.front()),
+                       "cuGraphUpload");
 }
 
 Expected<CUgraphExec> CudaExecutor::graphOf(int64_t batch, BatchPlan &plan) {
@@ -565,12 +610,24 @@ void CudaExecutor::count() {
 // Runs
 //===----------------------------------------------------------------------===//
 
-bool CudaExecutor::isOnDevice(const void *pointer) const {
+Expected<bool> CudaExecutor::isOnDevice(const Port &port,
+                                        const void *pointer) const {
+  auto address = reinterpret_cast<CUdeviceptr>(pointer);
   unsigned type = 0;
-  return driver->pointerGetAttribute(&type, kPointerMemoryType,
-                                     reinterpret_cast<CUdeviceptr>(pointer)) ==
-             kSuccess &&
-         type == kMemoryTypeDevice;
+  if (!pointer ||
+      driver->pointerGetAttribute(&type, kPointerMemoryType, address) !=
+          kSuccess ||
+      type != kMemoryTypeDevice)
+    return false;
+  int ordinal = options.device;
+  if (driver->pointerGetAttribute(&ordinal, kPointerDevice, address) ==
+          kSuccess &&
+      ordinal != options.device)
+    return Status(Code::Usage,
+                  "'" + escape(port.tensor.name) + "': its buffer is on GPU " +
+                      std::to_string(ordinal) + ", the session is on GPU " +
+                      std::to_string(options.device));
+  return true;
 }
 
 Expected<char *> CudaExecutor::stagingFor(uint32_t segment) {
@@ -586,12 +643,134 @@ Expected<char *> CudaExecutor::stagingFor(uint32_t segment) {
   return *memory;
 }
 
+static Status lostDevice() {
+  return Status(Code::PeerFailed,
+                "the GPU failed in an earlier run; start a new process");
+}
+
+Status CudaExecutor::runObserved(int64_t batch, BatchPlan &plan,
+                                 Observer &observer) {
+  for (size_t i = 0; i < program.commands.size(); ++i) {
+    if (isStopped())
+      return Status(Code::Internal, "interrupted");
+    observer.before(i);
+    FUSION_RT_TRY(enqueueCommand(i, batch, plan));
+    for (CUstream each : streams)
+      FUSION_RT_TRY(driver->check(driver->streamSynchronize(each),
+                                  "cuStreamSynchronize",
+                                  program.commands[i].name));
+    observer.after(i);
+  }
+  return {};
+}
+
+const void *CudaExecutor::address(const ByteRange &range) const {
+  if (isDead || range.size == 0)
+    return nullptr;
+  ContextScope scope(*driver, context);
+  auto &copy = copies[range.segment];
+  copy.resize(program.segments[range.segment].size);
+  char *host = copy.data() + range.offset;
+  if (driver->copyToHost(host, reinterpret_cast<CUdeviceptr>(addressOf(range)),
+                         range.size, streams.front()) != kSuccess ||
+      driver->streamSynchronize(streams.front()) != kSuccess)
+    return nullptr;
+  return host;
+}
+
+Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
+  if (isDead)
+    return lostDevice();
+  if (lastBatch != batch)
+    return Status(Code::Internal, "measured before a run at this batch");
+  ContextScope scope(*driver, context);
+  auto plan = planOf(batch);
+  if (!plan)
+    return plan.status();
+  auto graph = graphOf(batch, **plan);
+  if (!graph)
+    return failed(graph.status());
+  CUstream stream = streams.front();
+  struct Events {
+    ~Events() {
+      for (CUevent event : pair)
+        if (event && !isDead)
+          driver.eventDestroy(event);
+    }
+    const Driver &driver;
+    bool &isDead;
+    CUevent pair[2] = {nullptr, nullptr};
+  } events{*driver, isDead};
+  for (CUevent &event : events.pair)
+    FUSION_RT_TRY(
+        failed(driver->check(driver->eventCreate(&event, 0), "cuEventCreate")));
+  auto now = [] {
+    return std::chrono::duration<double, std::micro>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  // Microseconds that one of `replays` took, by events around all of them.
+  auto time = [&](int64_t replays, double &micros) -> Status {
+    if (isStopped())
+      return Status(Code::Internal, "interrupted");
+    FUSION_RT_TRY(driver->check(driver->eventRecord(events.pair[0], stream),
+                                "cuEventRecord"));
+    for (int64_t i = 0; i < replays; ++i)
+      FUSION_RT_TRY(
+          driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch"));
+    FUSION_RT_TRY(driver->check(driver->eventRecord(events.pair[1], stream),
+                                "cuEventRecord"));
+    FUSION_RT_TRY(driver->check(driver->eventSynchronize(events.pair[1]),
+                                "waiting for the run"));
+    float millis = 0;
+    FUSION_RT_TRY(driver->check(
+        driver->eventElapsedTime(&millis, events.pair[0], events.pair[1]),
+        "cuEventElapsedTime"));
+    micros = double(millis) * 1000 / double(replays);
+    return {};
+  };
+  double each = 0;
+  for (int i = 0; i < 3; ++i)
+    FUSION_RT_TRY(failed(time(10, each)));
+  int64_t replays =
+      std::clamp<int64_t>(int64_t(kBatchMicros / std::max(each, 1.0)), 1, 100);
+  timings = {};
+  timings.replays = replays;
+  for (int64_t i = 0; i < count; ++i) {
+    FUSION_RT_TRY(failed(time(replays, each)));
+    timings.device.push_back(each);
+    double start = now();
+    FUSION_RT_TRY(failed(
+        driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch")));
+    FUSION_RT_TRY(failed(driver->check(driver->streamSynchronize(stream),
+                                       "waiting for the run")));
+    timings.wall.push_back(now() - start);
+  }
+  return {};
+}
+
 Status CudaExecutor::runBound(int64_t batch, const void *const *inputs,
                               void *const *outputs, Observer *observer) {
   if (isDead)
-    return Status(Code::Environment,
-                  "the GPU failed in an earlier run; make a new process");
+    return lostDevice();
+  if (isStopped())
+    return Status(Code::Internal, "interrupted");
   ContextScope scope(*driver, context);
+  lastBatch = 0;
+  Status status = failed(runChecked(batch, inputs, outputs, observer));
+  if (status.ok()) {
+    lastBatch = batch;
+    count();
+  } else if (!isDead) {
+    // The caller may free its buffers: nothing may still use them.
+    for (CUstream stream : streams)
+      driver->streamSynchronize(stream);
+  }
+  return status;
+}
+
+Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
+                                void *const *outputs, Observer *observer) {
   auto plan = planOf(batch);
   if (!plan)
     return plan.status();
@@ -603,8 +782,10 @@ Status CudaExecutor::runBound(int64_t batch, const void *const *inputs,
   };
   std::vector<Result> results;
   auto bind = [&](const Port &port, const void *data) -> Expected<bool> {
-    bool onDevice = data && isOnDevice(data);
-    if (onDevice &&
+    auto onDevice = isOnDevice(port, data);
+    if (!onDevice)
+      return onDevice;
+    if (*onDevice &&
         reinterpret_cast<uintptr_t>(data) % kPointerAlignment == 0) {
       segments[port.segment] = static_cast<char *>(const_cast<void *>(data));
       return onDevice;
@@ -629,7 +810,10 @@ Status CudaExecutor::runBound(int64_t batch, const void *const *inputs,
     if (port.donatedTo >= 0) {
       segments[port.segment] =
           segments[program.outputs[port.donatedTo].segment];
-      onDevice = inputs[i] && isOnDevice(inputs[i]);
+      auto found = isOnDevice(port, inputs[i]);
+      if (!found)
+        return found.status();
+      onDevice = *found;
     } else {
       auto bound = bind(port, inputs[i]);
       if (!bound)
@@ -646,25 +830,19 @@ Status CudaExecutor::runBound(int64_t batch, const void *const *inputs,
                                    reinterpret_cast<CUdeviceptr>(inputs[i]),
                                    size, stream)
             : driver->copyToDevice(target, inputs[i], size, stream);
-    FUSION_RT_TRY(
-        failed(driver->check(copied, "copying an input", port.tensor.name)));
+    FUSION_RT_TRY(driver->check(copied, "copying an input", port.tensor.name));
   }
   if (observer) {
-    for (size_t i = 0; i < program.commands.size(); ++i) {
-      observer->before(i);
-      FUSION_RT_TRY(failed(enqueueCommand(i, batch, **plan)));
-      for (CUstream each : streams)
-        FUSION_RT_TRY(failed(driver->check(driver->streamSynchronize(each),
-                                           "cuStreamSynchronize",
-                                           program.commands[i].name)));
-      observer->after(i);
-    }
+    // The inputs are there before a command of any stream reads them.
+    FUSION_RT_TRY(driver->check(driver->streamSynchronize(stream),
+                                "waiting for the inputs"));
+    FUSION_RT_TRY(runObserved(batch, **plan, *observer));
   } else {
     auto graph = graphOf(batch, **plan);
     if (!graph)
       return graph.status();
-    FUSION_RT_TRY(failed(
-        driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch")));
+    FUSION_RT_TRY(
+        driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch"));
   }
   for (const Result &result : results) {
     uint64_t size = bytesOf(*result.port, batch);
@@ -679,18 +857,24 @@ Status CudaExecutor::runBound(int64_t batch, const void *const *inputs,
     FUSION_RT_TRY(failed(
         driver->check(copied, "copying an output", result.port->tensor.name)));
   }
-  FUSION_RT_TRY(failed(
-      driver->check(driver->streamSynchronize(stream), "waiting for the run")));
-  count();
-  return {};
+  return driver->check(driver->streamSynchronize(stream),
+                       "waiting for the run");
 }
 
 Status CudaExecutor::enqueue(int64_t batch, const void *const *inputs,
                              void *const *outputs, void *stream) {
   if (isDead)
-    return Status(Code::Environment,
-                  "the GPU failed in an earlier run; make a new process");
+    return lostDevice();
   ContextScope scope(*driver, context);
+  lastBatch = 0;
+  FUSION_RT_TRY(failed(
+      enqueueChecked(batch, inputs, outputs, static_cast<CUstream>(stream))));
+  count();
+  return {};
+}
+
+Status CudaExecutor::enqueueChecked(int64_t batch, const void *const *inputs,
+                                    void *const *outputs, CUstream stream) {
   auto plan = planOf(batch);
   if (!plan)
     return plan.status();
@@ -716,11 +900,7 @@ Status CudaExecutor::enqueue(int64_t batch, const void *const *inputs,
   auto graph = graphOf(batch, **plan);
   if (!graph)
     return graph.status();
-  FUSION_RT_TRY(
-      driver->check(driver->graphLaunch(*graph, static_cast<CUstream>(stream)),
-                    "cuGraphLaunch"));
-  count();
-  return {};
+  return driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch");
 }
 
 Expected<std::unique_ptr<Executor>>

@@ -13,7 +13,7 @@ using namespace fusion::rt::cuda;
 /// CUDA 12.0: the oldest driver with all entries that are used.
 static constexpr int kLeastVersion = 12000;
 
-static std::string versionText(int version) {
+std::string fusion::rt::cuda::versionText(int version) {
   return std::to_string(version / 1000) + "." +
          std::to_string(version % 1000 / 10);
 }
@@ -91,11 +91,34 @@ std::string Driver::describe(CUresult result) const {
          (text ? std::string(" (") + text + ")" : "");
 }
 
+bool Driver::isSticky(CUresult result) {
+  switch (result) {
+  case 214: // uncorrectable ECC error
+  case 220: // NVLink error
+  case 226: // contained fault
+  case 700: // illegal address
+  case 702: // launch timeout
+  case 709: // context destroyed
+  case 710: // assertion
+  case 714: // hardware stack error
+  case 715: // illegal instruction
+  case 716: // misaligned address
+  case 717: // invalid address space
+  case 718: // invalid program counter
+  case 719: // launch failed
+  case 999: // unknown
+    return true;
+  default:
+    return false;
+  }
+}
+
 Status Driver::check(CUresult result, const char *call,
                      const std::string &op) const {
   if (result == kSuccess)
     return {};
   return Status(result == kErrorOutOfMemory ? Code::Resources
+                : isSticky(result)          ? Code::PeerFailed
                                             : Code::Environment,
                 std::string(call) + " failed: " + describe(result) +
                     (op.empty() ? "" : ", at '" + op + "'"),

@@ -32,9 +32,11 @@ using CUgraphNode = struct CUgraphNode_st *;
 
 constexpr CUresult kSuccess = 0, kErrorOutOfMemory = 2, kErrorDeinitialized = 4,
                    kErrorStub = 34, kErrorNoDevice = 100,
-                   kErrorInvalidDevice = 101, kErrorNoBinary = 209;
+                   kErrorInvalidDevice = 101, kErrorNoBinary = 209,
+                   kErrorPtxVersion = 222;
 constexpr int kAttributeMajor = 75, kAttributeMinor = 76;
 constexpr int kPointerMemoryType = 2; ///< CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr int kPointerDevice = 9;     ///< CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 constexpr unsigned kMemoryTypeDevice = 2;
 constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
 constexpr int kCaptureThreadLocal = 1;
@@ -91,10 +93,14 @@ struct CUgraphExecUpdateResultInfo {
         CUgraph, unsigned long long)                                           \
   ENTRY(graphExecUpdate, "cuGraphExecUpdate_v2", CUgraphExec, CUgraph,         \
         CUgraphExecUpdateResultInfo *)                                         \
+  ENTRY(graphUpload, "cuGraphUpload", CUgraphExec, CUstream)                   \
   ENTRY(graphLaunch, "cuGraphLaunch", CUgraphExec, CUstream)                   \
   ENTRY(graphDestroy, "cuGraphDestroy", CUgraph)                               \
   ENTRY(graphExecDestroy, "cuGraphExecDestroy", CUgraphExec)                   \
   ENTRY(pointerGetAttribute, "cuPointerGetAttribute", void *, int, CUdeviceptr)
+
+/// "13.0" of 13000.
+std::string versionText(int version);
 
 /// The driver. One for a process; never closed.
 struct Driver {
@@ -111,9 +117,13 @@ struct Driver {
   static Expected<const Driver *> open();
 
   /// `Ok`, or the error that `call` (such as "cuMemAlloc") gave: `Resources`
-  /// for memory, `Environment` else. `op` is the command it belongs to.
+  /// for memory, `PeerFailed` if the device is lost, `Environment` else. `op`
+  /// is the command it belongs to.
   Status check(CUresult result, const char *call,
                const std::string &op = {}) const;
+  /// Whether `result` leaves the context unusable: every later call would
+  /// fail.
+  static bool isSticky(CUresult result);
   std::string describe(CUresult result) const;
 };
 

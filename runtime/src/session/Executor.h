@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace fusion::rt {
 
@@ -50,6 +51,13 @@ struct SessionOptions {
   const volatile std::sig_atomic_t *stop = nullptr;
 };
 
+/// Microseconds of single runs on buffers of the device.
+struct Timings {
+  std::vector<double> device; ///< by the device's clock, means of `replays`
+  std::vector<double> wall;   ///< from launch until the host knows its end
+  int64_t replays = 0;
+};
+
 /// A backend bound to one module.
 class Executor {
 public:
@@ -75,6 +83,11 @@ public:
   virtual Status enqueue(int64_t, const void *const *, void *const *, void *) {
     return Status(Code::Usage, "only the cuda backend runs on a stream");
   }
+
+  /// Times `count` runs on the buffers of the last run, which was at `batch`,
+  /// without copies from or to the host. Donated inputs hold what the run
+  /// before left there. Leaves `timings` empty if the device is the CPU.
+  virtual Status measure(int64_t, int64_t, Timings &) { return {}; }
 
   /// The address of a range during the last run, or null (null backend).
   virtual const void *address(const ByteRange &range) const = 0;

@@ -46,6 +46,7 @@ Session::create(std::shared_ptr<LoadedModule> module,
                                       "'; use cpu, cuda or null");
     if (!backend)
       return backend.status();
+    session->name = std::move(name);
     session->backend = std::move(*backend);
     const Program &program = view.module.program;
     session->bases.assign(program.segments.size(), nullptr);
@@ -220,5 +221,13 @@ Status Session::enqueue(int64_t batch, const void *const *inputs,
     return Status(Code::Resources, "out of memory during a run");
   } catch (const std::exception &error) {
     return Status(Code::Internal, std::string("during a run: ") + error.what());
+  }
+}
+
+Status Session::measure(int64_t batch, int64_t count, Timings &timings) {
+  try {
+    return backend->measure(batch, count, timings);
+  } catch (const std::bad_alloc &) {
+    return Status(Code::Resources, "out of memory during a measurement");
   }
 }

@@ -25,11 +25,16 @@ public:
 
   Status prepare(int64_t batch);
 
-  /// As `run`, on the caller's CUDA stream, and returns at once: all buffers are
-  /// the device's, aligned to 16 bytes. `Usage` on other backends.
+  /// As `run`, on the caller's CUDA stream, and returns at once: all buffers
+  /// are the device's, aligned to 16 bytes. `Usage` on other backends.
   Status enqueue(int64_t batch, const void *const *inputs, void *const *outputs,
                  void *stream);
 
+  /// See `Executor::measure`.
+  Status measure(int64_t batch, int64_t count, Timings &timings);
+
+  /// "cpu", "cuda" or "null".
+  const std::string &backendName() const { return name; }
   const Module &module() const { return loaded->view.module; }
   const LoadedModule &file() const { return *loaded; }
   const Executor &executor() const { return *backend; }
@@ -43,6 +48,7 @@ private:
   Expected<void *> staging(uint32_t segment);
 
   std::shared_ptr<LoadedModule> loaded;
+  std::string name;
   std::unique_ptr<Executor> backend;
   uint64_t memoryLimit = 0;
   std::vector<void *> bases; ///< by segment

@@ -46,7 +46,11 @@ How to run:
                            public key in the PEM file KEY
 
 Measurements:
-  --bench N                N timed runs after warm-up: median, p10, p90
+  --bench N                N timed runs after warm-up: median, p10, p90. On a
+                           GPU the inputs are copied there once; a wall time is
+                           from the launch of a run until the host sees its end,
+                           a device time is what lies between two events around
+                           up to 100 runs back to back, divided by their number
   --json                   print results as JSON
   --profile FILE.json      Chrome trace of one run
   --inspect                print what the module holds; runs nothing

@@ -1,7 +1,7 @@
 //===- Report.cpp - What fusion-run prints at the end ---------------------===//
 //
-// Times are wall time of a whole run as the caller sees it; on the CPU device
-// time is the same.
+// Times are wall time of a whole run as the caller sees it; on a GPU also the
+// device's own, by its events.
 //
 //===----------------------------------------------------------------------===//
 #include "Report.h"
@@ -19,8 +19,14 @@ void Report::setTimes(std::vector<double> values) {
   std::sort(times.begin(), times.end());
 }
 
+void Report::setDeviceTimes(std::vector<double> values, int64_t count) {
+  deviceTimes = std::move(values);
+  std::sort(deviceTimes.begin(), deviceTimes.end());
+  replays = count;
+}
+
 /// Linear interpolation between the two nearest ranks.
-double Report::percentile(double fraction) const {
+double Report::percentile(const std::vector<double> &times, double fraction) {
   double position = fraction * double(times.size() - 1);
   size_t low = size_t(position);
   size_t high = std::min(low + 1, times.size() - 1);
@@ -66,15 +72,20 @@ void Report::printText() const {
   if (!times.empty())
     std::printf("bench: %zu runs, batch %lld: median %.3f us, p10 %.3f us, "
                 "p90 %.3f us\n",
-                times.size(), (long long)batch, percentile(0.5),
-                percentile(0.1), percentile(0.9));
+                times.size(), (long long)batch, percentile(times, 0.5),
+                percentile(times, 0.1), percentile(times, 0.9));
+  if (!deviceTimes.empty())
+    std::printf("device time of a run, each the mean of %lld: median %.3f us, "
+                "p10 %.3f us, p90 %.3f us\n",
+                (long long)replays, percentile(deviceTimes, 0.5),
+                percentile(deviceTimes, 0.1), percentile(deviceTimes, 0.9));
 }
 
 void Report::printJson() const {
   MemoryUse memory = session.executor().memory();
   std::printf("{\"program\": \"%s\", \"backend\": \"%s\", \"batch\": %lld",
               escape(session.module().program.name).c_str(),
-              options.backend.c_str(), (long long)batch);
+              session.backendName().c_str(), (long long)batch);
   std::printf(", \"counts\": {\"launches\": %" PRIu64 ", \"calls\": %" PRIu64
               ", \"tails\": %" PRIu64 ", \"copies\": %" PRIu64
               ", \"records\": %" PRIu64 ", \"waits\": %" PRIu64
@@ -101,11 +112,16 @@ void Report::printJson() const {
     }
     std::printf("]");
   }
+  // The CPU is its own device.
+  const std::vector<double> &device = deviceTimes.empty() ? times : deviceTimes;
   if (!times.empty())
     std::printf(", \"bench\": {\"runs\": %zu, \"median_us\": %.3f, "
                 "\"p10_us\": %.3f, \"p90_us\": %.3f, \"min_us\": %.3f, "
-                "\"device_median_us\": %.3f}",
-                times.size(), percentile(0.5), percentile(0.1), percentile(0.9),
-                times.front(), percentile(0.5));
+                "\"device_median_us\": %.3f, \"device_p10_us\": %.3f, "
+                "\"device_p90_us\": %.3f, \"replays\": %lld}",
+                times.size(), percentile(times, 0.5), percentile(times, 0.1),
+                percentile(times, 0.9), times.front(), percentile(device, 0.5),
+                percentile(device, 0.1), percentile(device, 0.9),
+                (long long)replays);
   std::printf("}\n");
 }

@@ -19,19 +19,22 @@ public:
   }
   /// Microseconds of each timed run, unsorted.
   void setTimes(std::vector<double> values);
+  /// Microseconds a run by the device's clock, each the mean of `count`.
+  void setDeviceTimes(std::vector<double> values, int64_t count);
   void setCounters(const Counters &value) { counters = value; }
   void print() const;
 
 private:
   void printText() const;
   void printJson() const;
-  double percentile(double fraction) const;
+  static double percentile(const std::vector<double> &times, double fraction);
 
   const RunOptions &options;
   const Session &session;
   int64_t batch;
   Counters counters;
-  std::vector<double> times; ///< sorted
+  std::vector<double> times, deviceTimes; ///< sorted
+  int64_t replays = 1;                    ///< a device time
   std::vector<std::pair<std::string, Difference>> differences;
 };
 
