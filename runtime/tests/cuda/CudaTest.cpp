@@ -1,6 +1,6 @@
 //===- CudaTest.cpp - The CUDA backend on a driver without a GPU ----------===//
 //
-// Needs LD_LIBRARY_PATH to find the fake libcuda.so.1 first.
+// The program's RPATH finds the fake libcuda.so.1 before the machine's.
 //
 //===----------------------------------------------------------------------===//
 #include "FakeCuda.h"
@@ -96,7 +96,7 @@ class Cuda : public testing::Test {
 protected:
   void SetUp() override {
     auto get = symbol<FakeCuda *(*)()>("fakeCuda");
-    ASSERT_TRUE(get) << "LD_LIBRARY_PATH does not find the fake driver";
+    ASSERT_TRUE(get) << "the fake driver is not the one that was found";
     fake = get();
     *fake = FakeCuda();
     for (int i = 0; i < 32; ++i)
