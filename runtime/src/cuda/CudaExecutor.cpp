@@ -143,6 +143,7 @@ private:
   int64_t lastBatch = 0; ///< of the run whose addresses are bound; 0: none
   std::unique_ptr<CudaLibraries> libraries;
   std::map<int64_t, BatchPlan> plans;
+  CUevent enqueued = nullptr; ///< the last run on a stream of the caller's
   uint64_t uses = 0;
   bool isDead = false;
   Counters perRun, total;
@@ -164,8 +165,13 @@ CudaExecutor::~CudaExecutor() {
   }
   {
     ContextScope scope(*driver, context);
+    // Runs that are under way use the code and the memory.
     if (!streams.empty())
       driver->streamSynchronize(streams.front());
+    if (enqueued) {
+      driver->eventSynchronize(enqueued);
+      driver->eventDestroy(enqueued);
+    }
     for (auto &[batch, plan] : plans)
       for (Graph &graph : plan.graphs)
         if (graph.executable)
@@ -900,7 +906,12 @@ Status CudaExecutor::enqueueChecked(int64_t batch, const void *const *inputs,
   auto graph = graphOf(batch, **plan);
   if (!graph)
     return graph.status();
-  return driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch");
+  if (!enqueued)
+    FUSION_RT_TRY(driver->check(
+        driver->eventCreate(&enqueued, kEventDisableTiming), "cuEventCreate"));
+  FUSION_RT_TRY(
+      driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch"));
+  return driver->check(driver->eventRecord(enqueued, stream), "cuEventRecord");
 }
 
 Expected<std::unique_ptr<Executor>>
