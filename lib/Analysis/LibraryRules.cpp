@@ -1,4 +1,4 @@
-//===- LibraryRules.cpp - What the CPU library computes -------------------===//
+//===- LibraryRules.cpp - What a vendor's library computes ----------------===//
 //
 // The table, the questions passes ask of it, and nothing about how a call is
 // made. A refusal always says which limit was met.
@@ -9,20 +9,44 @@
 
 #include "fusion/IR/FusionDialect.h"
 
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace fusion;
 
-static constexpr LibraryRule rules[] = {
-    {"conv", "f32", 3, 5, "nhwc nchw", true, true, "propagates", true, "2.6.3"},
+static constexpr LibraryRule cpuRules[] = {
+    {"conv", "f32", 3, 5, "nhwc nchw", true, true, "propagates", true, "oneDNN",
+     "2.6.3"},
     {"conv_transpose", "f32", 3, 5, "nhwc nchw", true, true, "propagates", true,
-     "2.6.3"},
+     "oneDNN", "2.6.3"},
     {"matmul", "f32", 2, 6, "row-major", true, true, "propagates", true,
-     "2.6.3"},
+     "oneDNN", "2.6.3"},
     {"avg_pool", "f32", 3, 5, "nhwc nchw", false, false, "propagates", true,
-     "2.6.3"},
+     "oneDNN", "2.6.3"},
+};
+
+static constexpr LibraryRule cudaMatmul(llvm::StringLiteral dtype,
+                                        bool isNarrow) {
+  return {"matmul",    dtype,      2,      8,
+          "row-major", true,       true,   "propagates",
+          !isNarrow,   "cuBLASLt", "12.0", "relu gelu_tanh"};
+}
+
+static constexpr LibraryRule cudaConv(llvm::StringLiteral dtype,
+                                      bool isNarrow) {
+  return {"conv", dtype,        3,         5,       "nhwc nchw", true,
+          true,   "propagates", !isNarrow, "cuDNN", "9.0",       "relu"};
+}
+
+/// Narrow results are rounded once, behind the epilogue.
+static constexpr LibraryRule cudaRules[] = {
+    cudaMatmul("f16", true),  cudaMatmul("bf16", true),
+    cudaMatmul("f32", false), cudaMatmul("f64", false),
+    cudaConv("f16", true),    cudaConv("bf16", true),
+    cudaConv("f32", false),
 };
 
 static constexpr LibraryRefusal refusals[] = {
@@ -36,7 +60,11 @@ static constexpr LibraryRefusal refusals[] = {
     {"hard_sigmoid", "no such post-op in the least version"},
 };
 
-ArrayRef<LibraryRule> fusion::getLibraryRules() { return rules; }
+ArrayRef<LibraryRule> fusion::getLibraryRules(StringRef target) {
+  if (target == "cuda")
+    return cudaRules;
+  return cpuRules;
+}
 ArrayRef<LibraryRefusal> fusion::getLibraryRefusals() { return refusals; }
 
 static std::string describe(Type type) {
@@ -50,7 +78,24 @@ static bool hasEmptyDim(Value value) {
                             0);
 }
 
-/// What the shapes and attributes of `op` have against the library, or "".
+/// What the shapes and attributes of `op` have against cuBLASLt or cuDNN, or
+/// "". A plan is made for one batch, so any dimension may depend on it.
+static std::string checkCudaDetails(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (cast<RankedTensorType>(operand.getType()).getElementType() !=
+        getElementTypeOrSelf(op->getResult(0)))
+      return "operands and result differ in element type";
+  auto conv = dyn_cast<ConvOp>(op);
+  if (!conv)
+    return "";
+  if (conv.getGroups() != 1)
+    return "grouped convolutions have no fast plan in the library";
+  if (conv.getPadLow() != conv.getPadHigh())
+    return "the library pads both ends of a dimension alike";
+  return "";
+}
+
+/// What the shapes and attributes of `op` have against oneDNN, or "".
 static std::string checkDetails(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::string>(op)
       .Case([](AvgPoolOp pool) -> std::string {
@@ -84,33 +129,41 @@ static std::string checkDetails(Operation *op) {
       .Default([](Operation *) { return std::string(); });
 }
 
+/// The element types of the rows for `op`: "f32" or "f16, bf16, f32".
+static std::string listTypes(ArrayRef<LibraryRule> rules, StringRef op) {
+  SmallVector<StringRef> types;
+  for (const LibraryRule &rule : rules)
+    if (rule.op == op)
+      types.push_back(rule.dtype);
+  return llvm::join(types, ", ");
+}
+
 const LibraryRule *fusion::findLibraryRule(Operation *op, std::string *reason) {
-  if (isForCuda(op)) {
-    if (reason)
-      *reason = "no library is called on a GPU yet";
-    return nullptr;
-  }
   auto refuse = [&](const llvm::Twine &why) -> const LibraryRule * {
     if (reason)
       *reason = why.str();
     return nullptr;
   };
+  bool cuda = isForCuda(op);
+  ArrayRef<LibraryRule> rules = getLibraryRules(cuda ? "cuda" : "cpu");
   StringRef name = op->getName().getStringRef();
   name.consume_front("fusion.");
-  const auto *rule = llvm::find_if(
-      rules, [&](const LibraryRule &row) { return row.op == name; });
-  if (rule == std::end(rules)) {
+  auto isRule = [&](const LibraryRule &row) { return row.op == name; };
+  if (llvm::none_of(rules, isRule)) {
     for (const LibraryRefusal &refusal : refusals)
-      if (refusal.op == name)
+      if (refusal.op == name && !cuda)
         return refuse("the library is not used for " + name + ": " +
                       refusal.reason);
     return refuse("the library has no " + name);
   }
   auto type = cast<RankedTensorType>(op->getOperand(0).getType());
   std::string dtype = describe(type.getElementType());
-  if (rule->dtype != dtype)
+  const LibraryRule *rule = llvm::find_if(rules, [&](const LibraryRule &row) {
+    return row.op == name && row.dtype == dtype;
+  });
+  if (rule == rules.end())
     return refuse(name + " of " + dtype + ": the library computes " +
-                  rule->dtype);
+                  listTypes(rules, name));
   if (type.getRank() < rule->minRank || type.getRank() > rule->maxRank)
     return refuse("rank " + llvm::Twine(type.getRank()) + " is not in " +
                   llvm::Twine(rule->minRank) + ".." +
@@ -118,7 +171,8 @@ const LibraryRule *fusion::findLibraryRule(Operation *op, std::string *reason) {
   if (llvm::any_of(op->getOperands(), hasEmptyDim) ||
       llvm::any_of(op->getResults(), hasEmptyDim))
     return refuse("an operand or the result is empty");
-  if (std::string why = checkDetails(op); !why.empty())
+  std::string why = cuda ? checkCudaDetails(op) : checkDetails(op);
+  if (!why.empty())
     return refuse(why);
   return rule;
 }
@@ -158,6 +212,20 @@ static Value otherOperand(AddOp add, Value chained) {
   return add.getLhs() == chained ? add.getRhs() : add.getLhs();
 }
 
+StringRef fusion::getLibraryActivation(Operation *op) {
+  if (isa<ReluOp>(op))
+    return "relu";
+  auto gelu = dyn_cast<GeluOp>(op);
+  return gelu && gelu.getKind() == GeluKind::Tanh ? "gelu_tanh" : "";
+}
+
+static bool hasActivation(const LibraryRule &rule, Operation *op) {
+  StringRef name = getLibraryActivation(op);
+  SmallVector<StringRef> known;
+  rule.activations.split(known, ' ');
+  return !name.empty() && llvm::is_contained(known, name);
+}
+
 LibraryEpilogue fusion::classifyLibraryEpilogue(Operation *root, Operation *op,
                                                 Value chained, bool hasBias,
                                                 bool hasAddend,
@@ -170,10 +238,19 @@ LibraryEpilogue fusion::classifyLibraryEpilogue(Operation *root, Operation *op,
   const LibraryRule *rule = findLibraryRule(root, reason);
   if (!rule)
     return LibraryEpilogue::None;
+  bool cuda = isForCuda(root), fast = isFast(root);
   auto add = dyn_cast<AddOp>(op);
   if (!add) {
     StringRef name = op->getName().getStringRef();
     name.consume_front("fusion.");
+    if (cuda) {
+      if (!hasActivation(*rule, op))
+        return refuse(rule->library + " has no " + name + " behind a " +
+                      rule->op);
+      if (!fast)
+        return refuse(name + " is absorbed under --fp=fast only");
+      return LibraryEpilogue::Activation;
+    }
     for (const LibraryRefusal &refusal : refusals)
       if (refusal.op == name)
         return refuse(name + " is not absorbed: " + refusal.reason);
@@ -185,6 +262,9 @@ LibraryEpilogue fusion::classifyLibraryEpilogue(Operation *root, Operation *op,
     return refuse("the add does not read the library's output");
   if (hasAddend)
     return refuse("an addend was absorbed before");
+  if (cuda && !fast && !rule->epilogueBitEqual)
+    return refuse("the library would not round to " + rule->dtype +
+                  " before the add; --fp=fast lets it");
   Value other = otherOperand(add, chained);
   if (getChannelBroadcast(other, getLibraryChannelDim(root))) {
     if (!rule->absorbsBias)
@@ -195,11 +275,16 @@ LibraryEpilogue fusion::classifyLibraryEpilogue(Operation *root, Operation *op,
   }
   if (!rule->absorbsAddend)
     return refuse(rule->op + " has no addend");
+  if (cuda && !fast && (hasBias || hasOwnBias(root)))
+    return refuse("the library would add the addend before the bias; "
+                  "--fp=fast lets it");
   return LibraryEpilogue::Addend;
 }
 
 Value fusion::getLibraryEpilogueOperand(Operation *op, Value chained,
                                         LibraryEpilogue kind) {
+  if (kind == LibraryEpilogue::Activation)
+    return nullptr;
   Value other = otherOperand(cast<AddOp>(op), chained);
   if (kind == LibraryEpilogue::Bias)
     return other.getDefiningOp<BroadcastOp>().getInput();
@@ -207,13 +292,15 @@ Value fusion::getLibraryEpilogueOperand(Operation *op, Value chained,
 }
 
 void fusion::printLibraryRules(llvm::raw_ostream &os) {
-  for (const LibraryRule &rule : rules)
-    os << rule.op << ' ' << rule.dtype << " rank " << rule.minRank << ".."
-       << rule.maxRank << " layouts [" << rule.layouts << "] bias "
-       << (rule.absorbsBias ? "yes" : "no") << " addend "
-       << (rule.absorbsAddend ? "yes" : "no") << " nan " << rule.nan
-       << " epilogue " << (rule.epilogueBitEqual ? "bit-equal" : "close")
-       << " oneDNN >= " << rule.leastVersion << '\n';
+  for (StringRef target : {"cpu", "cuda"})
+    for (const LibraryRule &rule : getLibraryRules(target))
+      os << target << ' ' << rule.op << ' ' << rule.dtype << " rank "
+         << rule.minRank << ".." << rule.maxRank << " layouts [" << rule.layouts
+         << "] bias " << (rule.absorbsBias ? "yes" : "no") << " addend "
+         << (rule.absorbsAddend ? "yes" : "no") << " activations ["
+         << rule.activations << "] nan " << rule.nan << " epilogue "
+         << (rule.epilogueBitEqual ? "bit-equal" : "close") << ' '
+         << rule.library << " >= " << rule.leastVersion << '\n';
   for (const LibraryRefusal &refusal : refusals)
-    os << refusal.op << " compiled: " << refusal.reason << '\n';
+    os << "cpu " << refusal.op << " compiled: " << refusal.reason << '\n';
 }

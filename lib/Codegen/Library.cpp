@@ -10,6 +10,7 @@
 
 #include "fusion/Analysis/LibraryRules.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -89,7 +90,8 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
     return plan.root->emitError("not served by the library: ")
            << reason << "; use kind contraction or window";
 
-  // The absorbed epilogue: a chain of adds with one reader each.
+  // The absorbed epilogue: a chain of adds with one reader each, and perhaps an
+  // activation that ends it.
   plan.chained = plan.root->getResult(0);
   auto isInput = [&](Value value) { return isa<BlockArgument>(value); };
   for (Value operand : plan.root->getOperands())
@@ -97,17 +99,22 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
       return plan.root->emitError(
           "an operand of a library op must be an input of its group");
   Value bias, addend;
-  while (plan.chained.hasOneUse()) {
+  StringRef activation;
+  while (activation.empty() && plan.chained.hasOneUse()) {
     Operation *user = *plan.chained.user_begin();
     LibraryEpilogue kind = classifyLibraryEpilogue(
         plan.root, user, plan.chained, static_cast<bool>(bias),
         static_cast<bool>(addend));
     if (kind == LibraryEpilogue::None)
       break;
-    Value operand = getLibraryEpilogueOperand(user, plan.chained, kind);
-    if (!isInput(operand))
-      break;
-    (kind == LibraryEpilogue::Bias ? bias : addend) = operand;
+    if (kind == LibraryEpilogue::Activation) {
+      activation = getLibraryActivation(user);
+    } else {
+      Value operand = getLibraryEpilogueOperand(user, plan.chained, kind);
+      if (!isInput(operand))
+        break;
+      (kind == LibraryEpilogue::Bias ? bias : addend) = operand;
+    }
     plan.chained = user->getResult(0);
   }
   std::optional<unsigned> output = findOutput(group, plan.chained);
@@ -123,7 +130,10 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
     operands.push_back(cast<BlockArgument>(value).getArgNumber());
   };
   CallWriter call(group.getContext(), extents);
-  call.text("dtype", "f32");
+  std::string dtype;
+  llvm::raw_string_ostream(dtype)
+      << getElementTypeOrSelf(plan.chained.getType());
+  call.text("dtype", dtype);
   auto convFields = [&](auto conv, StringRef name, ArrayRef<int64_t> padHigh) {
     bool last = conv.getLayout() == Layout::NHWC;
     call.text("op", name);
@@ -176,6 +186,8 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
       });
   call.flag("hasBias", static_cast<bool>(bias));
   call.flag("hasAddend", static_cast<bool>(addend));
+  if (!activation.empty())
+    call.text("activation", activation);
   if (bias)
     addOperand(bias);
   if (addend) {

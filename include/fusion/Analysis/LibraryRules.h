@@ -1,8 +1,9 @@
-//===- LibraryRules.h - What the CPU library computes -----------*- C++ -*-===//
+//===- LibraryRules.h - What a vendor's library computes --------*- C++ -*-===//
 //
-// The compiler's own table of what oneDNN is given and what it may absorb as an
-// epilogue. It is data: compiling loads no library, so groups are the same on
-// every machine. Each row was tried against the least version that it names.
+// The compiler's own table of what oneDNN (cpu), cuBLASLt and cuDNN (cuda) are
+// given and what they may absorb as an epilogue. It is data: compiling loads no
+// library, so groups are the same on every machine. Which rows count depends on
+// what the module of an op is compiled for (Target.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_ANALYSIS_LIBRARYRULES_H
@@ -29,18 +30,22 @@ struct LibraryRule {
   bool absorbsBias;            ///< `add` of a channel broadcast
   bool absorbsAddend;          ///< `add` of a tensor of the output's shape
   llvm::StringLiteral nan;     ///< what happens to a NaN
-  /// The absorbed ops give the bits of our own scalar bodies run afterwards.
+  /// The absorbed ops give the bits of our own scalar bodies run afterwards: a
+  /// bias and an addend on the cpu, one of them on a GPU, where the library
+  /// adds the addend first. What is not equal is absorbed under fast only.
   bool epilogueBitEqual;
-  llvm::StringLiteral leastVersion; ///< of oneDNN
+  llvm::StringLiteral library, leastVersion;
+  llvm::StringLiteral activations = ""; ///< absorbed under fast arithmetic
 };
 
-/// Post-ops that are never absorbed under strict arithmetic, and why.
+/// Post-ops that are never absorbed on the cpu, and why.
 struct LibraryRefusal {
   llvm::StringLiteral op;
   llvm::StringLiteral reason;
 };
 
-llvm::ArrayRef<LibraryRule> getLibraryRules();
+/// The rows of a target, "cpu" or "cuda".
+llvm::ArrayRef<LibraryRule> getLibraryRules(llvm::StringRef target = "cpu");
 llvm::ArrayRef<LibraryRefusal> getLibraryRefusals();
 
 /// The row that serves `op`, or null; then `reason` (if given) says why not.
@@ -48,11 +53,11 @@ const LibraryRule *findLibraryRule(mlir::Operation *op,
                                    std::string *reason = nullptr);
 
 /// The part an op plays behind a library op whose value is `chained`.
-enum class LibraryEpilogue { None, Bias, Addend };
+enum class LibraryEpilogue { None, Bias, Addend, Activation };
 
 /// Whether `op`, which reads `chained`, can be absorbed. `root` is the library
 /// op, `hasBias` and `hasAddend` what it absorbed before. The order is fixed:
-/// first a bias, then an addend.
+/// first a bias, then an addend, then an activation, which ends the epilogue.
 LibraryEpilogue classifyLibraryEpilogue(mlir::Operation *root,
                                         mlir::Operation *op,
                                         mlir::Value chained, bool hasBias,
@@ -60,9 +65,13 @@ LibraryEpilogue classifyLibraryEpilogue(mlir::Operation *root,
                                         std::string *reason = nullptr);
 
 /// The tensor that an absorbed `op` adds: the 1-D operand of the channel
-/// broadcast for a bias, else the other operand of the `add`.
+/// broadcast for a bias, else the other operand of the `add`; null for an
+/// activation.
 mlir::Value getLibraryEpilogueOperand(mlir::Operation *op, mlir::Value chained,
                                       LibraryEpilogue kind);
+
+/// What an absorbed activation is called in a call: "relu" or "gelu_tanh".
+llvm::StringRef getLibraryActivation(mlir::Operation *op);
 
 /// Dimension of the output that holds channels (conv) or columns (matmul).
 int64_t getLibraryChannelDim(mlir::Operation *root);

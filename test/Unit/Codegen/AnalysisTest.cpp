@@ -24,7 +24,8 @@ struct Parsed {
     registry.insert<FusionDialect, func::FuncDialect>();
     context.appendDialectRegistry(registry);
     module = parseSourceString<ModuleOp>(text, &context);
-    main = module->lookupSymbol<func::FuncOp>("main");
+    if (module)
+      module->walk([&](func::FuncOp op) { main = op; });
   }
   template <typename OpTy> OpTy find() {
     OpTy found;
@@ -115,4 +116,88 @@ TEST(LibraryRules, AbsorbsOneBiasThenOneAddend) {
                                     &reason),
             LibraryEpilogue::None);
   EXPECT_EQ(reason, "relu is not absorbed: the post-op turns NaN into 0");
+}
+
+TEST(LibraryRules, CudaServesFourTypesAndSaysWhyNot) {
+  Parsed p(R"(
+    module attributes {fusion.target = "cuda", fusion.fp = "fast"} {
+    func.func @main(%x: tensor<2x3xf64>, %y: tensor<3x4xf64>, %i: tensor<2x3xi32>, %j: tensor<3x4xi32>, %z: tensor<1x4x8x8xf32>, %w: tensor<4x1x1x1xf32>) -> (tensor<2x4xf64>, tensor<2x4xi32>, tensor<1x4x4x4xf32>, tensor<1x4x8x8xf32>) {
+      %0 = fusion.matmul %x, %y : tensor<2x3xf64>, tensor<3x4xf64>
+      %1 = fusion.matmul %i, %j : tensor<2x3xi32>, tensor<3x4xi32>
+      %2 = fusion.avg_pool %z window = [2, 2] strides = [2, 2] pad_low = [0, 0] pad_high = [0, 0] dilations = [1, 1] layout = nchw : tensor<1x4x8x8xf32>
+      %3 = fusion.conv %z, %w strides = [1, 1] pad_low = [0, 0] pad_high = [0, 0] dilations = [1, 1] groups = 4 layout = nchw : tensor<1x4x8x8xf32>, tensor<4x1x1x1xf32>
+      return %0, %1, %2, %3 : tensor<2x4xf64>, tensor<2x4xi32>, tensor<1x4x4x4xf32>, tensor<1x4x8x8xf32>
+    }})");
+  ASSERT_TRUE(p.main);
+  std::string reason;
+  EXPECT_EQ(findLibraryRule(p.find<MatmulOp>(), &reason), nullptr);
+  EXPECT_EQ(reason, "matmul of i32: the library computes f16, bf16, f32, f64");
+  const LibraryRule *rule = findLibraryRule(
+      p.main.getBody().front().front().getResult(0).getDefiningOp());
+  ASSERT_NE(rule, nullptr);
+  EXPECT_EQ(rule->library, "cuBLASLt");
+  EXPECT_EQ(findLibraryRule(p.find<AvgPoolOp>(), &reason), nullptr);
+  EXPECT_EQ(reason, "the library has no avg_pool");
+  EXPECT_EQ(findLibraryRule(p.find<ConvOp>(), &reason), nullptr);
+  EXPECT_EQ(reason, "grouped convolutions have no fast plan in the library");
+}
+
+static constexpr char kCudaEpilogue[] = R"(
+    func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>, %b: tensor<4xf32>, %s: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+      %0 = fusion.matmul %x, %y : tensor<2x3xf32>, tensor<3x4xf32>
+      %w = fusion.broadcast %b dims = [1] : tensor<4xf32> to tensor<2x4xf32>
+      %1 = fusion.add %w, %0 : tensor<2x4xf32>
+      %2 = fusion.add %1, %s : tensor<2x4xf32>
+      %3 = fusion.gelu tanh, %2 : tensor<2x4xf32>
+      %4 = fusion.gelu erf, %2 : tensor<2x4xf32>
+      return %3, %4 : tensor<2x4xf32>, tensor<2x4xf32>
+    }})";
+
+/// What `op` is behind the product of kCudaEpilogue, which has a bias.
+static LibraryEpilogue classify(Parsed &p, Operation *op, Value chained,
+                                std::string &reason) {
+  return classifyLibraryEpilogue(p.find<MatmulOp>(), op, chained, true, false,
+                                 &reason);
+}
+
+TEST(LibraryRules, CudaAbsorbsMoreUnderFastArithmetic) {
+  Parsed fast((std::string("module attributes {fusion.target = \"cuda\", "
+                           "fusion.fp = \"fast\"} {") +
+               kCudaEpilogue)
+                  .c_str());
+  Parsed strict((std::string("module attributes {fusion.target = \"cuda\", "
+                             "fusion.fp = \"strict\"} {") +
+                 kCudaEpilogue)
+                    .c_str());
+  std::string reason;
+  for (Parsed *p : {&fast, &strict}) {
+    ASSERT_TRUE(p->main);
+    Operation *bias = *p->find<MatmulOp>()->getUsers().begin();
+    EXPECT_EQ(classifyLibraryEpilogue(p->find<MatmulOp>(), bias,
+                                      p->find<MatmulOp>(), false, false),
+              LibraryEpilogue::Bias);
+  }
+  auto sumOf = [](Parsed &p) { return p.find<GeluOp>().getInput(); };
+  auto addOf = [&](Parsed &p) { return cast<AddOp>(sumOf(p).getDefiningOp()); };
+  EXPECT_EQ(classify(fast, addOf(fast), addOf(fast).getLhs(), reason),
+            LibraryEpilogue::Addend);
+  EXPECT_EQ(classify(strict, addOf(strict), addOf(strict).getLhs(), reason),
+            LibraryEpilogue::None);
+  EXPECT_EQ(reason, "the library would add the addend before the bias; "
+                    "--fp=fast lets it");
+  for (Operation *gelu : sumOf(fast).getUsers()) {
+    bool isTanh = cast<GeluOp>(gelu).getKind() == GeluKind::Tanh;
+    EXPECT_EQ(classify(fast, gelu, sumOf(fast), reason),
+              isTanh ? LibraryEpilogue::Activation : LibraryEpilogue::None);
+    if (isTanh)
+      EXPECT_EQ(getLibraryActivation(gelu), "gelu_tanh");
+    else
+      EXPECT_EQ(reason, "cuBLASLt has no gelu behind a matmul");
+  }
+  for (Operation *gelu : sumOf(strict).getUsers())
+    if (cast<GeluOp>(gelu).getKind() == GeluKind::Tanh) {
+      EXPECT_EQ(classify(strict, gelu, sumOf(strict), reason),
+                LibraryEpilogue::None);
+      EXPECT_EQ(reason, "gelu is absorbed under --fp=fast only");
+    }
 }
