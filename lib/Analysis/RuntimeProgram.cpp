@@ -158,6 +158,29 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
   if (!kind)
     return op.emitOpError("names no library op: ") << op.getOp();
   call.op = *kind;
+  if (auto dtype = fields.getAs<StringAttr>("dtype")) {
+    auto type = llvm::StringSwitch<std::optional<rt::DType>>(dtype.getValue())
+                    .Case("f16", rt::DType::F16)
+                    .Case("bf16", rt::DType::BF16)
+                    .Case("f32", rt::DType::F32)
+                    .Case("f64", rt::DType::F64)
+                    .Default(std::nullopt);
+    if (!type)
+      return op.emitOpError("has an element type that no library computes: ")
+             << dtype;
+    call.dtype = *type;
+  }
+  if (auto activation = fields.getAs<StringAttr>("activation")) {
+    auto applied =
+        llvm::StringSwitch<std::optional<rt::Activation>>(activation.getValue())
+            .Case("relu", rt::Activation::Relu)
+            .Case("gelu_tanh", rt::Activation::GeluTanh)
+            .Default(std::nullopt);
+    if (!applied)
+      return op.emitOpError("names an activation that no library computes: ")
+             << activation;
+    call.activation = *applied;
+  }
   auto flag = [&](StringRef name) {
     Attribute value = fields.get(name);
     return isa_and_nonnull<UnitAttr>(value) ||

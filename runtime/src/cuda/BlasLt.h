@@ -1,0 +1,49 @@
+//===- BlasLt.h - Products by cuBLASLt --------------------------*- C++ -*-===//
+//
+// Plans matrix products at concrete sizes. Nothing of cuBLASLt's headers is
+// needed to build; the types here are opaque.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_RUNTIME_CUDA_BLASLT_H
+#define FUSION_RUNTIME_CUDA_BLASLT_H
+
+#include "LibraryCalls.h"
+
+#include <memory>
+
+namespace fusion::rt::cuda {
+
+struct BlasLtApi;
+
+/// Copies rows to columns: `count` matrices [rows, columns], one behind the
+/// other, to [columns, rows].
+class TransposeCall {
+public:
+  virtual ~TransposeCall() = default;
+  virtual Status enqueue(CUstream stream, const void *from, void *to) = 0;
+};
+
+/// A cuBLASLt handle of the current context. Calls that it planned must not
+/// outlive it.
+class BlasLt {
+public:
+  /// `Environment` without the library.
+  static Expected<std::unique_ptr<BlasLt>> open();
+  ~BlasLt();
+
+  /// `call.op` is MatMul, of F16, BF16, F32 or F64. `Resources` if the library
+  /// has no algorithm for it.
+  Expected<std::unique_ptr<CudaCall>> planMatMul(const LibraryCall &call,
+                                                 int64_t batch);
+  Expected<std::unique_ptr<TransposeCall>>
+  planTranspose(DType dtype, int64_t count, int64_t rows, int64_t columns);
+
+private:
+  BlasLt() = default;
+  const BlasLtApi *api = nullptr;
+  void *handle = nullptr;
+};
+
+} // namespace fusion::rt::cuda
+
+#endif // FUSION_RUNTIME_CUDA_BLASLT_H
