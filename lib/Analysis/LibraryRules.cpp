@@ -29,10 +29,10 @@ static constexpr LibraryRule cpuRules[] = {
 };
 
 static constexpr LibraryRule cudaMatmul(llvm::StringLiteral dtype,
-                                        bool isNarrow) {
-  return {"matmul",    dtype,      2,      8,
-          "row-major", true,       true,   "propagates",
-          !isNarrow,   "cuBLASLt", "12.0", "relu gelu_tanh"};
+                                        bool isNarrow,
+                                        llvm::StringLiteral activations) {
+  return {"matmul",     dtype,     2,          8,      "row-major", true, true,
+          "propagates", !isNarrow, "cuBLASLt", "12.0", activations};
 }
 
 static constexpr LibraryRule cudaConv(llvm::StringLiteral dtype,
@@ -43,9 +43,12 @@ static constexpr LibraryRule cudaConv(llvm::StringLiteral dtype,
 
 /// Narrow results are rounded once, behind the epilogue.
 static constexpr LibraryRule cudaRules[] = {
-    cudaMatmul("f16", true),  cudaMatmul("bf16", true),
-    cudaMatmul("f32", false), cudaMatmul("f64", false),
-    cudaConv("f16", true),    cudaConv("bf16", true),
+    cudaMatmul("f16", true, "relu gelu_tanh"),
+    cudaMatmul("bf16", true, "relu gelu_tanh"),
+    cudaMatmul("f32", false, "relu gelu_tanh"),
+    cudaMatmul("f64", false, ""),
+    cudaConv("f16", true),
+    cudaConv("bf16", true),
     cudaConv("f32", false),
 };
 

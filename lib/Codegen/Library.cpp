@@ -9,6 +9,7 @@
 #include "GroupHash.h"
 
 #include "fusion/Analysis/LibraryRules.h"
+#include "fusion/Analysis/Target.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -195,7 +196,9 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
     auto argument = cast<BlockArgument>(addend);
     Value outer = getBuffer(group.getInputs()[argument.getArgNumber()]);
     auto sameBytes = [&](Value input) { return getBuffer(input) == outer; };
-    if (argument.hasOneUse() &&
+    // cuDNN does not promise to read an addend before it writes there.
+    bool mayAlias = !isForCuda(plan.root) || isa<MatmulOp>(plan.root);
+    if (mayAlias && argument.hasOneUse() &&
         llvm::count_if(group.getInputs(), sameBytes) == 1 &&
         addend.getType() == plan.chained.getType())
       plan.inPlace = {plan.output, argument.getArgNumber()};

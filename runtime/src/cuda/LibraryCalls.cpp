@@ -1,14 +1,60 @@
 //===- LibraryCalls.cpp - Contractions that a CUDA library does -----------===//
 //
-// See LibraryCalls.h.
+// Opens cuBLASLt for the first product and cuDNN for the first convolution.
 //
 //===----------------------------------------------------------------------===//
 #include "LibraryCalls.h"
 
+#include "BlasLt.h"
+#include "Dnn.h"
+
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
+namespace {
+class Libraries final : public CudaLibraries {
+public:
+  Expected<std::unique_ptr<CudaCall>> plan(const LibraryCall &call,
+                                           int64_t batch) override;
+
+private:
+  Status openBlas() {
+    if (blas)
+      return {};
+    auto opened = BlasLt::open();
+    if (opened)
+      blas = std::move(*opened);
+    return opened.status();
+  }
+
+  std::unique_ptr<BlasLt> blas;
+  std::unique_ptr<Dnn> dnn;
+};
+} // namespace
+
+Expected<std::unique_ptr<CudaCall>> Libraries::plan(const LibraryCall &call,
+                                                    int64_t batch) {
+  DType type = call.dtype;
+  bool isMatMul = call.op == LibraryOp::MatMul;
+  bool hasType = type == DType::F16 || type == DType::BF16 ||
+                 type == DType::F32 || (type == DType::F64 && isMatMul);
+  if (!hasType || (!isMatMul && call.op != LibraryOp::Conv))
+    return Status(Code::Rejected,
+                  "no CUDA library is called for this op or element type; "
+                  "compile the model again");
+  if (isMatMul || Dnn::movesWeights(call))
+    FUSION_RT_TRY(openBlas());
+  if (isMatMul)
+    return blas->planMatMul(call, batch);
+  if (!dnn) {
+    auto opened = Dnn::open();
+    if (!opened)
+      return opened.status();
+    dnn = std::move(*opened);
+  }
+  return dnn->planConv(call, batch, blas.get());
+}
+
 Expected<std::unique_ptr<CudaLibraries>> CudaLibraries::open(const Driver &) {
-  return Status(Code::Environment,
-                "this runtime calls no CUDA library; compile the model again");
+  return std::unique_ptr<CudaLibraries>(std::make_unique<Libraries>());
 }

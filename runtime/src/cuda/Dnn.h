@@ -1,0 +1,40 @@
+//===- Dnn.h - Convolutions by cuDNN ----------------------------*- C++ -*-===//
+//
+// Plans convolutions with what follows them at concrete sizes. Nothing of
+// cuDNN's headers is needed to build.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_RUNTIME_CUDA_DNN_H
+#define FUSION_RUNTIME_CUDA_DNN_H
+
+#include "BlasLt.h"
+
+namespace fusion::rt::cuda {
+
+struct DnnApi;
+
+/// A cuDNN handle of the current context. Calls that it planned must not
+/// outlive it.
+class Dnn {
+public:
+  /// `Environment` without the library.
+  static Expected<std::unique_ptr<Dnn>> open();
+  ~Dnn();
+
+  /// `call.op` is Conv, of F16, BF16 or F32, padded alike at both ends of a
+  /// dimension. `blas` lays out weights; null where none must be. `Resources`
+  /// if no engine computes it.
+  Expected<std::unique_ptr<CudaCall>> planConv(const LibraryCall &call,
+                                               int64_t batch, BlasLt *blas);
+  /// Whether `planConv` needs `blas`.
+  static bool movesWeights(const LibraryCall &call);
+
+private:
+  Dnn() = default;
+  const DnnApi *api = nullptr;
+  void *handle = nullptr;
+};
+
+} // namespace fusion::rt::cuda
+
+#endif // FUSION_RUNTIME_CUDA_DNN_H
