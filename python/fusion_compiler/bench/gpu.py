@@ -67,7 +67,13 @@ def capture(torch, launch: Callable[[], object]) -> Callable[[], None]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         launch()
-    return graph.replay
+
+    def replay() -> None:
+        graph.replay()
+
+    # The graph knows the addresses of what `launch` holds, and keeps none of it alive.
+    replay.holds = launch  # type: ignore[attr-defined]
+    return replay
 
 
 class Peer:
