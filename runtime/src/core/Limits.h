@@ -20,6 +20,7 @@ constexpr uint64_t kElements = uint64_t(1) << 48;
 constexpr uint64_t kCommands = 10000000;
 constexpr uint64_t kOperands = 65536; ///< of one command
 constexpr uint64_t kCudaOperands = 4000; ///< of 32,764 bytes of arguments
+constexpr int64_t kCudaBlocks = (int64_t(1) << 31) - 1; ///< of one grid
 constexpr uint64_t kStreams = 256;
 constexpr uint64_t kEvents = 1000000;
 constexpr uint64_t kAlignment = 4096;

@@ -297,9 +297,9 @@ Status ModuleVerifier::verifyLaunch(const KernelLaunch &launch,
     auto units = evaluate(launch.units, batch);
     if (!units || uint64_t(*units) > limits::kElements)
       return bad("units are negative or exceed 2^48", name);
-    // The grid's limit.
-    if (isCuda && *units / launch.grain >= (int64_t(1) << 31) - 1)
-      return bad("more than 2^31 - 2 blocks", name);
+    if (isCuda && *units > 0 &&
+        (*units - 1) / launch.grain + 1 > limits::kCudaBlocks)
+      return bad("more than 2^31 - 1 blocks, the limit of a grid", name);
   }
   if (isCuda && launch.operands.size() > limits::kCudaOperands)
     return bad("more than 4000 operands of a GPU kernel", name);

@@ -110,7 +110,12 @@ private:
   Status enqueueCommand(size_t index, int64_t batch, BatchPlan &plan);
   Status launch(const KernelLaunch &launch, int64_t batch, CUstream stream,
                 const std::string &name);
+  /// The graph for the current addresses, or null.
+  Graph *boundGraph(BatchPlan &plan);
   Expected<CUgraphExec> graphOf(int64_t batch, BatchPlan &plan);
+  /// Until what `enqueue` put on a caller's stream is done: its graph and the
+  /// memory it knows may then be given up.
+  Status waitForEnqueued();
   Status captureInto(int64_t batch, BatchPlan &plan, Graph &graph);
   void count();
   /// After an error that the device does not recover from.
@@ -404,6 +409,7 @@ Status CudaExecutor::growWorkspace(uint64_t size) {
   if (!all)
     return Status(Code::Resources, "memory: workspaces wrap 64 bits");
   FUSION_RT_TRY(checkMemory(*all));
+  FUSION_RT_TRY(waitForEnqueued());
   auto memory = allocateBytes(*all, "a library's workspace");
   if (!memory)
     return memory.status();
@@ -566,8 +572,13 @@ Status CudaExecutor::captureInto(int64_t batch, BatchPlan &plan, Graph &graph) {
                        "cuGraphUpload");
 }
 
-Expected<CUgraphExec> CudaExecutor::graphOf(int64_t batch, BatchPlan &plan) {
-  Graph *chosen = nullptr;
+Status CudaExecutor::waitForEnqueued() {
+  return enqueued ? driver->check(driver->eventSynchronize(enqueued),
+                                  "waiting for a run on another stream")
+                  : Status();
+}
+
+Graph *CudaExecutor::boundGraph(BatchPlan &plan) {
   auto isBound = [&](const Graph &graph) {
     for (const auto *ports : {&program.inputs, &program.outputs})
       for (const Port &port : *ports)
@@ -577,12 +588,18 @@ Expected<CUgraphExec> CudaExecutor::graphOf(int64_t batch, BatchPlan &plan) {
   };
   for (Graph &graph : plan.graphs)
     if (isBound(graph))
-      chosen = &graph;
+      return &graph;
+  return nullptr;
+}
+
+Expected<CUgraphExec> CudaExecutor::graphOf(int64_t batch, BatchPlan &plan) {
+  Graph *chosen = boundGraph(plan);
   if (!chosen) {
     if (plan.graphs.size() < kGraphsOfBatch) {
       plan.graphs.emplace_back();
       chosen = &plan.graphs.back();
     } else {
+      FUSION_RT_TRY(waitForEnqueued());
       chosen = &*std::min_element(
           plan.graphs.begin(), plan.graphs.end(),
           [](const Graph &a, const Graph &b) { return a.lastUse < b.lastUse; });
@@ -781,8 +798,13 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
   if (!plan)
     return plan.status();
   CUstream stream = streams.front();
+  // The arena is one: a run on a caller's stream ends before this one begins.
+  if (enqueued)
+    FUSION_RT_TRY(driver->check(driver->streamWaitEvent(stream, enqueued, 0),
+                                "cuStreamWaitEvent"));
+  bool anyOnDevice = false;
   struct Result {
-    void *host;
+    void *caller;
     const Port *port;
     bool onDevice;
   };
@@ -791,6 +813,7 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
     auto onDevice = isOnDevice(port, data);
     if (!onDevice)
       return onDevice;
+    anyOnDevice |= *onDevice;
     if (*onDevice &&
         reinterpret_cast<uintptr_t>(data) % kPointerAlignment == 0) {
       segments[port.segment] = static_cast<char *>(const_cast<void *>(data));
@@ -810,22 +833,28 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
     if (segments[port.segment] != outputs[i])
       results.push_back({outputs[i], &port, *onDevice});
   }
+  std::vector<bool> inputOnDevice(program.inputs.size());
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const Port &port = program.inputs[i];
-    bool onDevice = false;
-    if (port.donatedTo >= 0) {
+    bool isDonated = port.donatedTo >= 0;
+    auto onDevice =
+        isDonated ? isOnDevice(port, inputs[i]) : bind(port, inputs[i]);
+    if (!onDevice)
+      return onDevice.status();
+    inputOnDevice[i] = *onDevice;
+    anyOnDevice |= *onDevice;
+    if (isDonated)
       segments[port.segment] =
           segments[program.outputs[port.donatedTo].segment];
-      auto found = isOnDevice(port, inputs[i]);
-      if (!found)
-        return found.status();
-      onDevice = *found;
-    } else {
-      auto bound = bind(port, inputs[i]);
-      if (!bound)
-        return bound.status();
-      onDevice = *bound;
-    }
+  }
+  // Whatever fills or still reads the caller's device buffers, on a stream of
+  // its own, comes first.
+  if (anyOnDevice)
+    FUSION_RT_TRY(
+        driver->check(driver->contextSynchronize(), "waiting for the buffers"));
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Port &port = program.inputs[i];
+    bool onDevice = inputOnDevice[i];
     uint64_t size = bytesOf(port, batch);
     if (size == 0 || segments[port.segment] == inputs[i])
       continue;
@@ -857,9 +886,9 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
     auto source = reinterpret_cast<CUdeviceptr>(segments[result.port->segment]);
     CUresult copied =
         result.onDevice
-            ? driver->copyOnDevice(reinterpret_cast<CUdeviceptr>(result.host),
+            ? driver->copyOnDevice(reinterpret_cast<CUdeviceptr>(result.caller),
                                    source, size, stream)
-            : driver->copyToHost(result.host, source, size, stream);
+            : driver->copyToHost(result.caller, source, size, stream);
     FUSION_RT_TRY(failed(
         driver->check(copied, "copying an output", result.port->tensor.name)));
   }
@@ -902,6 +931,25 @@ Status CudaExecutor::enqueueChecked(int64_t batch, const void *const *inputs,
                     "'" + escape(port.tensor.name) +
                         "': a donated input must be the output's buffer");
     FUSION_RT_TRY(bind(port, inputs[i]));
+  }
+  // Addresses that a graph knows have been looked at.
+  if (!boundGraph(**plan)) {
+    auto require = [&](const Port &port, const void *data) -> Status {
+      if (bytesOf(port, batch) == 0)
+        return {};
+      auto onDevice = isOnDevice(port, data);
+      if (!onDevice)
+        return onDevice.status();
+      return *onDevice ? Status()
+                       : Status(Code::Usage,
+                                "'" + escape(port.tensor.name) +
+                                    "': its buffer is the host's; a run on a "
+                                    "stream takes buffers of the GPU only");
+    };
+    for (size_t i = 0; i < program.inputs.size(); ++i)
+      FUSION_RT_TRY(require(program.inputs[i], inputs[i]));
+    for (size_t i = 0; i < program.outputs.size(); ++i)
+      FUSION_RT_TRY(require(program.outputs[i], outputs[i]));
   }
   auto graph = graphOf(batch, **plan);
   if (!graph)

@@ -61,6 +61,7 @@ struct CUgraphExecUpdateResultInfo {
   ENTRY(primaryContextRelease, "cuDevicePrimaryCtxRelease_v2", CUdevice)       \
   ENTRY(contextPush, "cuCtxPushCurrent_v2", CUcontext)                         \
   ENTRY(contextPop, "cuCtxPopCurrent_v2", CUcontext *)                         \
+  ENTRY(contextSynchronize, "cuCtxSynchronize")                                \
   ENTRY(memGetInfo, "cuMemGetInfo_v2", size_t *, size_t *)                     \
   ENTRY(memAlloc, "cuMemAlloc_v2", CUdeviceptr *, size_t)                      \
   ENTRY(memFree, "cuMemFree_v2", CUdeviceptr)                                  \

@@ -130,6 +130,7 @@ FAKE(cuDevicePrimaryCtxRelease_v2, int) {
 }
 FAKE(cuCtxPushCurrent_v2, void *) { return 0; }
 FAKE(cuCtxPopCurrent_v2, void **) { return 0; }
+FAKE(cuCtxSynchronize, void) { return 0; }
 FAKE(cuMemGetInfo_v2, size_t *free, size_t *total) {
   *free = fake.freeMemory;
   *total = size_t(1) << 40;

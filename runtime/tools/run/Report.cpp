@@ -117,11 +117,11 @@ void Report::printJson() const {
   if (!times.empty())
     std::printf(", \"bench\": {\"runs\": %zu, \"median_us\": %.3f, "
                 "\"p10_us\": %.3f, \"p90_us\": %.3f, \"min_us\": %.3f, "
-                "\"device_median_us\": %.3f, \"device_p10_us\": %.3f, "
-                "\"device_p90_us\": %.3f, \"replays\": %lld}",
+                "\"device_median_us\": %.3f, \"device_us\": {\"median\": "
+                "%.3f, \"p10\": %.3f, \"p90\": %.3f, \"replays\": %lld}}",
                 times.size(), percentile(times, 0.5), percentile(times, 0.1),
                 percentile(times, 0.9), times.front(), percentile(device, 0.5),
-                percentile(device, 0.1), percentile(device, 0.9),
-                (long long)replays);
+                percentile(device, 0.5), percentile(device, 0.1),
+                percentile(device, 0.9), (long long)replays);
   std::printf("}\n");
 }
