@@ -1,4 +1,4 @@
-"""Runs executable modules (*.fsn) on numpy arrays.
+"""Runs executable modules (*.fsn) on numpy arrays and on buffers of a GPU.
 
 A thin ctypes binding of the C ABI in ``fusion-rt/fusion_rt.h``; one file serves
 every Python version. Arrays are passed by address: nothing is copied unless an
@@ -7,6 +7,9 @@ array is not contiguous or has the wrong type.
     module = runtime.load("model.fsn")
     session = module.session(threads=1)
     outputs = session.run({"x": x})          # {"y": array, ...}
+
+A module for a GPU also takes arrays of that GPU: tensors of PyTorch, and whatever
+has ``__cuda_array_interface__``. They are used in place.
 
 The library is found beside this package, in a build tree above it, or by the
 path given to :func:`use_library` before first use.
@@ -135,6 +138,8 @@ def _declare(library):
         "session_prepare": (pointer, [pointer, long]),
         "session_run": (
             pointer, [pointer, long, pointers, sizes, pointers, sizes]),
+        "session_enqueue": (
+            pointer, [pointer, long, pointers, sizes, pointers, sizes, pointer]),
         "session_last_seconds": (ctypes.c_double, [pointer]),
         "session_counters": (None, [pointer, ctypes.POINTER(_Counters)]),
         "session_memory": (None, [pointer, ctypes.POINTER(_Memory)]),
@@ -250,16 +255,41 @@ class Session:
         """Runs once.
 
         ``inputs`` maps names to arrays. ``outputs`` may map names to arrays
-        that receive the results; the others are made. Returns all outputs by
-        name. Raises FusionError (code 2) for wrong names, shapes or types.
+        that receive the results; the others are made, by numpy. Returns all
+        outputs by name. Raises FusionError (code 2) for wrong names, shapes or
+        types. Waits for work on the GPU that fills arrays given from there.
         """
+        batch, arrays, results = self._bind(inputs, outputs)
+        _check(_rt().fusion_rt_session_run(
+            self._handle, batch, *_addresses(arrays),
+            *_addresses(results.values())))
+        return results
+
+    def enqueue(self, inputs, outputs, stream=0):
+        """Puts a run on a CUDA stream and returns at once.
+
+        All arrays are the GPU's and start at multiples of 16 bytes; ``outputs``
+        names all of them. ``stream`` is a CUstream as a number, such as
+        ``torch.cuda.current_stream().cuda_stream``. The caller keeps the arrays
+        until the run is done, and runs of one session in order.
+        """
+        _check_names("output", outputs, self.module.outputs, complete=True)
+        batch, arrays, results = self._bind(inputs, outputs)
+        _check(_rt().fusion_rt_session_enqueue(
+            self._handle, batch, *_addresses(arrays),
+            *_addresses(results.values()), stream))
+        return results
+
+    def _bind(self, inputs, outputs):
+        """The batch, the inputs in order and the outputs by name, checked."""
         module = self.module
         _check_names("input", inputs, module.inputs, complete=True)
         arrays, batch = [], None
         for info in module.inputs:
-            array = np.asarray(inputs[info.name])
+            array = _array(f"input '{info.name}'", inputs[info.name])
             batch = _match(info, array, batch)
-            arrays.append(np.ascontiguousarray(array))
+            arrays.append(array if isinstance(array, _DeviceArray)
+                          else np.ascontiguousarray(array))
         if batch is None:
             batch = module.max_batch
         outputs = dict(outputs or {})
@@ -270,17 +300,14 @@ class Session:
             shape = info.shape_at(batch)
             if array is None:
                 array = np.empty(shape, info.dtype)
-            elif (array.shape != shape or array.dtype != info.dtype
-                  or not array.flags.c_contiguous or not array.flags.writeable):
+            elif not _receives(info, array, shape):
                 raise FusionError(
                     2, f"output '{info.name}': expected a writable contiguous "
                     f"{info.dtype_name} array of shape {shape}, got "
-                    f"{array.dtype} {array.shape}")
+                    + (f"{array.dtype} {tuple(array.shape)}"
+                       if hasattr(array, "shape") else type(array).__name__))
             results[info.name] = array
-        _check(_rt().fusion_rt_session_run(
-            self._handle, batch, *_addresses(arrays),
-            *_addresses(results.values())))
-        return results
+        return batch, arrays, results
 
     @property
     def last_seconds(self):
@@ -300,10 +327,67 @@ class Session:
         return {name: getattr(raw, name) for name in _MEMORY}
 
 
+class _DeviceArray:
+    """A dense array in a GPU's memory, which belongs to ``owner``."""
+
+    def __init__(self, owner, address, shape, dtype, writeable):
+        self.owner, self.address, self.writeable = owner, address, writeable
+        self.shape, self.dtype, self.ndim = tuple(shape), dtype, len(shape)
+        self.nbytes = dtype.itemsize
+        for size in self.shape:
+            self.nbytes *= size
+
+    @classmethod
+    def of(cls, what, value):
+        """``value`` if it is an array of a GPU, else None."""
+        if getattr(value, "is_cuda", False) and hasattr(value, "data_ptr"):
+            # PyTorch: its bf16 has no type string of numpy.
+            name = str(value.dtype).replace("torch.", "")
+            dtype = np.dtype({"bfloat16": "u2", "bool": "?"}.get(name, name))
+            if not value.is_contiguous():
+                raise FusionError(2, f"{what}: its tensor is not contiguous; "
+                                  "call contiguous() on it")
+            return cls(value, value.data_ptr(), value.shape, dtype, True)
+        interface = getattr(value, "__cuda_array_interface__", None)
+        if interface is None:
+            return None
+        dtype, shape = np.dtype(interface["typestr"]), interface["shape"]
+        strides = interface.get("strides")
+        if strides is not None and 0 not in shape:
+            step = dtype.itemsize
+            for size, stride in zip(reversed(shape), reversed(strides)):
+                if size != 1 and stride != step:
+                    raise FusionError(2, f"{what}: its array is not contiguous")
+                step *= size
+        address, readonly = interface["data"]
+        return cls(value, address or 0, shape, dtype, not readonly)
+
+
+def _array(what, value):
+    if isinstance(value, _DeviceArray):
+        return value
+    device = _DeviceArray.of(what, value)
+    return np.asarray(value) if device is None else device
+
+
+def _receives(info, value, shape):
+    """Whether results can be written straight to ``value``."""
+    array = _array(f"output '{info.name}'", value)
+    if array.shape != shape or array.dtype != info.dtype:
+        return False
+    if isinstance(array, _DeviceArray):
+        return array.writeable
+    # A copy that numpy made of something else would get lost.
+    return (array is value and array.flags.c_contiguous
+            and array.flags.writeable)
+
+
 def _addresses(arrays):
-    arrays = list(arrays)
+    arrays = [_array("array", array) for array in arrays]
     return (
-        (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays)),
+        (ctypes.c_void_p * len(arrays))(
+            *(a.address if isinstance(a, _DeviceArray) else a.ctypes.data
+              for a in arrays)),
         (ctypes.c_size_t * len(arrays))(*(a.nbytes for a in arrays)),
     )
 
