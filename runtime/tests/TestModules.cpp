@@ -189,6 +189,28 @@ Module test::convModule(int64_t maxBatch) {
   return builder.build();
 }
 
+Module test::forCuda(Module module) {
+  module.target = "cuda:sm_90";
+  module.cpu.clear();
+  module.cpuFeatures.clear();
+  module.nativeCode.clear();
+  module.imports.clear();
+  const std::string code = "cubin of the tests", ptx = "// PTX of the tests";
+  if (!module.kernels.empty()) {
+    module.deviceCode.assign(code.begin(), code.end());
+    module.ptx.assign(ptx.begin(), ptx.end());
+  }
+  for (Kernel &kernel : module.kernels) {
+    kernel.threads = 32;
+    kernel.registers = 24;
+    kernel.spillBytes = 8;
+    kernel.sharedBytes = 128;
+  }
+  for (Command &command : module.program.commands)
+    command.launch.grain = 32;
+  return module;
+}
+
 std::string test::temporaryPath(const std::string &name) {
   struct Directory {
     Directory() {

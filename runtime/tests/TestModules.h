@@ -56,6 +56,11 @@ private:
 /// 1..`maxBatch`, input "x" [B,4,6,6], output "y" [B,4,6,6]; integer weights.
 Module convModule(int64_t maxBatch = 1);
 
+/// `module` for a GPU of sm_90: the same kernels as device code, which only the
+/// tests' own driver (cuda/FakeCuda.cpp) can load; a block of 32 threads
+/// computes 32 units.
+Module forCuda(Module module);
+
 /// A file name in a fresh temporary directory that is removed at exit.
 std::string temporaryPath(const std::string &name);
 

@@ -1,22 +1,33 @@
-//===- FakeCuda.h - What the fake driver saw, and how it fails --*- C++ -*-===//
+//===- FakeCuda.h - What tests ask of their CUDA driver ---------*- C++ -*-===//
+//
+// Functions of FakeCuda.cpp's library beside the driver's own, found by dlsym.
+//
+//===----------------------------------------------------------------------===//
 #ifndef FUSION_RUNTIME_TESTS_CUDA_FAKECUDA_H
 #define FUSION_RUNTIME_TESTS_CUDA_FAKECUDA_H
 
-#include <cstddef>
+#include <cstdint>
 
-struct FakeCuda {
-  // Seen.
-  long objects = 0; ///< made and not destroyed, memory included
-  long allocations = 0, uploads = 0, captures = 0, updates = 0;
-  long graphLaunches = 0, kernels = 0, calls = 0, callsAfterLoss = 0;
-  unsigned threads = 0; ///< of the last kernel
-  bool loadedPtx = false;
-  // Set by a test.
-  const char *failingCall = nullptr; ///< returns `failure`; 700 loses the GPU
-  int failure = 0, ptxFailure = 0;
-  int major = 9, ordinal = 0;
-  bool isLost = false;
-  size_t freeMemory = size_t(1) << 40;
-};
+extern "C" {
+/// Forgets counts, injected failures and a lost device; live objects stay.
+void fakeCudaReset();
+/// How often `entry` ("cuMemAlloc_v2") was called since the last reset; "all":
+/// any that does more than push a context or tell a name.
+uint64_t fakeCudaCount(const char *entry);
+/// The call of `entry` after `skipped` others gives `result`.
+void fakeCudaFail(const char *entry, uint64_t skipped, int result);
+/// "total" (bytes), "sm" (90), "devices", "version" (12080), "init" (result).
+void fakeCudaSet(const char *key, int64_t value);
+/// Objects that were made and not destroyed: "memory", "stream", "event",
+/// "module", "graph", "exec", "context" (retains), "pushed" (contexts).
+int64_t fakeCudaLive(const char *kind);
+/// Drops all objects, as the end of a process does.
+void fakeCudaForget();
+/// Memory of a device as a caller would have it: the host can't touch it.
+void *fakeCudaAllocate(uint64_t size, int device);
+void fakeCudaFree(void *pointer);
+void fakeCudaWrite(void *device, const void *host, uint64_t size);
+void fakeCudaRead(void *host, const void *device, uint64_t size);
+}
 
 #endif // FUSION_RUNTIME_TESTS_CUDA_FAKECUDA_H
