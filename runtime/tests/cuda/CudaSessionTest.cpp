@@ -107,6 +107,23 @@ TEST_F(CudaTest, ChangedAddressesGetGraphsOfTheirOwn) {
   EXPECT_EQ(fakeCudaLive("exec"), 16);
 }
 
+/// The graph that gives way may still run on a caller's stream.
+TEST_F(CudaTest, GraphsInUseAreWaitedFor) {
+  auto session = cudaSession(sumModule());
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  std::vector<std::unique_ptr<DeviceBuffer>> ys;
+  DeviceBuffer x(numbers(64));
+  for (int i = 0; i < 17; ++i) {
+    EXPECT_EQ(fakeCudaCount("cuEventSynchronize"), 0u);
+    ys.push_back(std::make_unique<DeviceBuffer>(64));
+    const void *input = x.get();
+    void *output = ys.back()->get();
+    EXPECT_OK((*session)->enqueue(1, &input, &output, nullptr));
+  }
+  EXPECT_EQ(fakeCudaCount("cuEventSynchronize"), 1u);
+  EXPECT_EQ(ys.back()->values(), sumOf(numbers(64)));
+}
+
 TEST_F(CudaTest, EachBatchHasItsGraph) {
   auto session = cudaSession(sumModule(3));
   ASSERT_TRUE(session.ok()) << session.status().message();
