@@ -91,7 +91,7 @@ def test_script_is_counted(tmp_path, script, status, counts):
 
 
 @pytest.mark.parametrize("filters, names", [
-    ([], ["units", "runtime", "lit", "roundtrip", "python", "onnx", "fuzz", "integration"]),
+    ([], ["units", "runtime", "lit", "roundtrip", "python", "onnx", "fuzz", "integration", "cuda"]),
     (["lit"], ["lit"]),
     (["onnx:conv", "units"], ["onnx:conv", "units"]),
 ])

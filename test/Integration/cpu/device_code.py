@@ -67,7 +67,7 @@ def chain(element):
 
 def kernelsOf(text):
     """name -> (threads, registers, spilled bytes) from --inspect."""
-    found = re.findall(r"^kernel (\w+): .*\((\d+) threads, (\d+) registers, (\d+) bytes spilled", text, re.M)
+    found = re.findall(r"^kernel (\w+): .*\n  (\d+) threads, ([1-9]\d*) registers, (\d+) bytes spilled", text, re.M)
     return {name: tuple(map(int, numbers)) for name, *numbers in found}
 
 
