@@ -219,7 +219,7 @@ def allSuites(build):
               scriptSuite(ROOT / "test/Fuzz", build)),
         Suite("integration", "test/Integration/cpu", "whole-system scripts on the CPU", 1,
               scriptSuite(ROOT / "test/Integration/cpu", build)),
-        Suite("cuda", "test/Integration/cuda", "whole-system scripts on a GPU", 1,
+        Suite("cuda", "test/Integration/cuda", "whole-system scripts on a GPU", 0,
               scriptSuite(ROOT / "test/Integration/cuda", build)),
     ]
 

@@ -86,8 +86,12 @@ def otherToolsStop(checks, root):
         whole = time.monotonic() - start
         checks.check(f"{name}: the long model is taken", done.returncode == 0, done.stderr.decode()[:300])
         stage.stopped = 0
-        for number in STOPS:
-            expectStop(stage, f"{name}, signal {int(number)}", stage.interrupt(command, number, 0.4 * whole), number)
+        # On a busy machine the first run may have taken longer than those behind it.
+        for part in (0.4, 0.15, 0.05):
+            for number in STOPS:
+                expectStop(stage, f"{name}, signal {int(number)}", stage.interrupt(command, number, part * whole), number)
+            if stage.stopped:
+                break
         checks.check(f"{name}: a signal stops it in order", stage.stopped > 0)
         done = stage.interrupt(command, signal.SIGSEGV, 0.6 * whole)
         early = done is None or (done.returncode == -signal.SIGSEGV and not done.stderr)  # as in expectStop
