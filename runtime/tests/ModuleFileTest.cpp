@@ -1,7 +1,8 @@
 //===- ModuleFileTest.cpp - Writing, reading and damaging modules ---------===//
 //
 // A damaged module is rejected with a message; with recomputed hashes it is
-// rejected or runs; it never crashes. Writes are atomic.
+// rejected or runs; it never crashes. Writes are atomic. In one file, as all of
+// it damages the same few modules in the same ways.
 //
 //===----------------------------------------------------------------------===//
 #include "ModuleFile.h"

@@ -78,7 +78,7 @@ typedef struct fusion_rt_session_options {
   const char *trust;          /* "own" (NULL), "all", "signed:KEY" */
   int threads;                /* 0: all CPUs this process may use */
   unsigned long memory_limit; /* bytes; 0: none */
-  int device;                 /* cuda: which GPU; since 0.2 */
+  int device;                 /* cuda: which GPU */
 } fusion_rt_session_options;
 
 /* Entries into the backend since the session was created. */

@@ -2,7 +2,8 @@
 //
 // A run at one batch is one CUDA graph: the commands are captured once for each
 // set of input and output addresses, and replayed. Buffers of the host are
-// copied to and from the device around it.
+// copied to and from the device around it. Long: device and memory, graphs and
+// runs are three parts that share the addresses bound by a run.
 //
 //===----------------------------------------------------------------------===//
 #include "Checked.h"

@@ -6,7 +6,8 @@
 // captured graph when it is launched. Kernels are those of Kernels.c, by name:
 // a block computes 32 floats. Accesses outside an allocation lose the device,
 // as on a GPU. FUSION_FAKE_CUDA ("init=34,total=4096") sets what
-// `fakeCudaSet` does, for whole processes.
+// `fakeCudaSet` does, for whole processes. One file: the entries share one
+// state of a device, which nothing else may see.
 //
 //===----------------------------------------------------------------------===//
 #include "FakeCuda.h"

@@ -142,6 +142,29 @@ TEST(LibraryRules, CudaServesFourTypesAndSaysWhyNot) {
   EXPECT_EQ(reason, "grouped convolutions have no fast plan in the library");
 }
 
+TEST(LibraryRules, CudaTakesChannelsLastOnly) {
+  for (bool last : {true, false}) {
+    std::string shape = last ? "1x8x8x4" : "1x4x8x8";
+    Parsed p((R"(
+    module attributes {fusion.target = "cuda", fusion.fp = "fast"} {
+    func.func @main(%z: tensor<)" +
+              shape + R"(xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<)" + shape +
+              R"(xf32> {
+      %0 = fusion.conv %z, %w strides = [1, 1] pad_low = [0, 0] pad_high = [0, 0] dilations = [1, 1] groups = 1 layout = )" +
+              (last ? "nhwc" : "nchw") + " : tensor<" + shape +
+              R"(xf32>, tensor<4x4x1x1xf32>
+      return %0 : tensor<)" +
+              shape + R"(xf32>
+    }})")
+                 .c_str());
+    ASSERT_TRUE(p.main);
+    std::string reason;
+    EXPECT_EQ(findLibraryRule(p.find<ConvOp>(), &reason) != nullptr, last);
+    if (!last)
+      EXPECT_EQ(reason, "the library is given channels-last images only");
+  }
+}
+
 static constexpr char kCudaEpilogue[] = R"(
     func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>, %b: tensor<4xf32>, %s: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
       %0 = fusion.matmul %x, %y : tensor<2x3xf32>, tensor<3x4xf32>
