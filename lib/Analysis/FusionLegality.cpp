@@ -8,7 +8,7 @@
 #include "fusion/Analysis/FusionLegality.h"
 #include "IterationSpace.h"
 #include "fusion/Analysis/LibraryRules.h"
-#include "fusion/Analysis/Target.h"
+#include "fusion/IR/Target.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"

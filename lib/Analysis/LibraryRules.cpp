@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/LibraryRules.h"
-#include "fusion/Analysis/Target.h"
+#include "fusion/IR/Target.h"
 
 #include "fusion/IR/FusionDialect.h"
 

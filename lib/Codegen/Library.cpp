@@ -9,7 +9,7 @@
 #include "GroupHash.h"
 
 #include "fusion/Analysis/LibraryRules.h"
-#include "fusion/Analysis/Target.h"
+#include "fusion/IR/Target.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -3,25 +3,36 @@
 // The arithmetic of each op of ActivationOps.td. An activation made of several
 // roundings around a transcendental computes f32 elements in f64 and rounds
 // once, so that its error stays within the bound of a single function; f16 and
-// bf16 elements have enough room in f32. The piecewise linear ones stay in the
-// compute type: every target does the same two operations.
+// bf16 elements have enough room in f32. For a GPU in fast arithmetic, where
+// f64 is dear, f32 elements stay in f32 too, within the tolerance of formulas.
+// The piecewise linear ones stay in the compute type: every target does the
+// same two operations.
 //
 //===----------------------------------------------------------------------===//
 #include "ElementwiseBodies.h"
 
 #include "fusion/IR/FusionDialect.h"
 #include "fusion/IR/MathPrecision.h"
+#include "fusion/IR/Target.h"
 
 using namespace mlir;
 using namespace fusion;
 using fusion::detail::BodyBuilder;
 
-/// Runs `body` on x in f64 if the op's elements are f32, else on x itself. The
+/// Whether a formula may keep to f32, and to the instructions of a GPU.
+static bool isFastOnGpu(Operation *op) { return isForCuda(op) && isFast(op); }
+
+/// Whether the op's formula is computed in f64 and rounded.
+static bool isComputedWide(Operation *op) {
+  return getElementTypeOrSelf(op->getOperand(0).getType()).isF32() &&
+         !isFastOnGpu(op);
+}
+
+/// Runs `body` on x in f64 if the op is computed wide, else on x itself. The
 /// functions in it need no more than f32 then.
 template <typename Body>
 static Value computeWide(Operation *op, BodyBuilder &b, Value x, Body body) {
-  Type element = getElementTypeOrSelf(op->getOperand(0).getType());
-  if (!element.isF32())
+  if (!isComputedWide(op))
     return body(x);
   Value wide = b.op<arith::ExtFOp>(b.like(x, b.builder.getF64Type()), x);
   Value result = b.op<arith::TruncFOp>(x.getType(), body(wide));
@@ -138,7 +149,7 @@ Value EluOp::buildBody(OpBuilder &builder, Location loc, ValueRange operands) {
 
 Value GeluOp::buildBody(OpBuilder &builder, Location loc, ValueRange operands) {
   BodyBuilder b(builder, loc);
-  bool isWide = getElementTypeOrSelf(getInput().getType()).isF32();
+  bool isWide = isComputedWide(*this);
   return computeWide(*this, b, operands[0], [&](Value x) {
     Value inner;
     if (getKind() == GeluKind::Erf && isWide) {
@@ -159,6 +170,10 @@ Value GeluOp::buildBody(OpBuilder &builder, Location loc, ValueRange operands) {
       // sqrt(2/pi)
       Value argument = b.op<arith::MulFOp>(b.number(x, 0.79788456080286535588),
                                            b.op<arith::AddFOp>(x, cubic));
+      // (1 + tanh(z)) / 2 is the sigmoid of 2 z, which is cheaper.
+      if (isFastOnGpu(*this))
+        return b.op<arith::MulFOp>(
+            x, sigmoid(b, b.op<arith::AddFOp>(argument, argument)));
       inner = b.op<math::TanhOp>(argument);
     }
     Value sum = b.op<arith::AddFOp>(b.number(x, 1.0), inner);

@@ -7,7 +7,7 @@
 #include "fusion/Pipelines/Compile.h"
 
 #include "PassCheck.h"
-#include "fusion/Analysis/Target.h"
+#include "fusion/IR/Target.h"
 #include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/ErrorKind.h"

@@ -11,6 +11,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <deque>
+
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
@@ -18,6 +20,8 @@ using namespace fusion::codegen;
 static constexpr int64_t kThreads = 256;
 /// Threads of a column at most, and elements that each should have.
 static constexpr int64_t kMaxParts = 32, kElementsOfPart = 4;
+/// Loads that a thread has under way: with fewer, memory idles.
+static constexpr int64_t kLoadsUnderWay = 8;
 
 namespace {
 
@@ -26,7 +30,8 @@ public:
   ColumnBuilder(KernelTask &task, const RowSpace &rows, Extent length,
                 ArrayRef<Size> reducedSizes)
       : task(task), k(task.k), evaluator(task.evaluator), rows(rows),
-        reducedSizes(reducedSizes), length(k.value(k.size(length))) {
+        reducedSizes(reducedSizes), extent(length),
+        length(k.value(k.size(length))) {
     while (parts < kMaxParts &&
            (!length.isStatic() || parts * kElementsOfPart < length.base))
       parts *= 2;
@@ -37,6 +42,11 @@ public:
   int64_t parts = 1; ///< threads of a column
 
 private:
+  int64_t countTogether();
+  SmallVector<Value> forEachElement(
+      ValueRange carried,
+      function_ref<SmallVector<Value>(const Coordinates &)> evaluate,
+      function_ref<SmallVector<Value>(ArrayRef<Value>, ValueRange)> use);
   Value reduce(ReduceOp op, ArrayRef<Index> at, Type accumulator);
   void storeColumns(ArrayRef<std::pair<Value, unsigned>> elements,
                     ArrayRef<std::pair<Value, unsigned>> single);
@@ -46,13 +56,68 @@ private:
   BodyEvaluator &evaluator;
   const RowSpace &rows;
   SmallVector<Size> reducedSizes;
-  Value length;
+  Extent extent;
+  Value length;       ///< of a column
   Value part, column; ///< of the thread: which part of which column vector
   Value isColumn;     ///< whether there is that column
   Coordinates kept;
 };
 
 } // namespace
+
+/// Elements of a column whose operands are read before the first is used.
+int64_t ColumnBuilder::countTogether() {
+  int64_t operands = 0;
+  for (Value input : task.group.getInputs())
+    operands += cast<RankedTensorType>(input.getType()).getRank() ==
+                static_cast<int64_t>(rows.shape.size());
+  int64_t together =
+      kLoadsUnderWay / std::clamp<int64_t>(operands, 1, kLoadsUnderWay);
+  if (extent.isStatic())
+    together = std::min(together, extent.base / parts);
+  return llvm::bit_floor(static_cast<uint64_t>(std::max<int64_t>(together, 1)));
+}
+
+/// Evaluates this thread's elements of its column, some at a time, and hands
+/// each to `use` in order, with what is carried; gives what is carried last.
+SmallVector<Value> ColumnBuilder::forEachElement(
+    ValueRange carried,
+    function_ref<SmallVector<Value>(const Coordinates &)> evaluate,
+    function_ref<SmallVector<Value>(ArrayRef<Value>, ValueRange)> use) {
+  auto visit = [&](Value first, int64_t count, ValueRange before) {
+    BodyEvaluator::Scope scope(evaluator);
+    SmallVector<SmallVector<Value>> values;
+    for (int64_t i = 0; i < count; ++i)
+      values.push_back(evaluate(
+          k.delinearize(k.add(Index::of(first), i * parts), reducedSizes)));
+    SmallVector<Value> after(before);
+    for (ArrayRef<Value> element : values)
+      after = use(element, after);
+    return after;
+  };
+  int64_t together = countTogether(), step = together * parts;
+  SmallVector<Value> state(carried);
+  Value next = part;
+  if (together > 1) {
+    state.push_back(part);
+    Value end =
+        k.op<arith::SubIOp>(length, k.constantI64((together - 1) * parts));
+    state = k.loop(
+        part, end, step, state,
+        [&](Value first, ValueRange before) -> SmallVector<Value> {
+          SmallVector<Value> after = visit(first, together, before.drop_back());
+          after.push_back(k.op<arith::AddIOp>(first, k.constantI64(step)));
+          return after;
+        });
+    next = state.pop_back_val();
+    if (extent.isStatic() && extent.base % step == 0)
+      return state;
+  }
+  return k.loop(next, length, parts, state,
+                [&](Value number, ValueRange before) {
+                  return visit(number, 1, before);
+                });
+}
 
 Value ColumnBuilder::reduce(ReduceOp op, ArrayRef<Index> at, Type accumulator) {
   auto shape = cast<RankedTensorType>(op.getInput().getType()).getShape();
@@ -61,15 +126,15 @@ Value ColumnBuilder::reduce(ReduceOp op, ArrayRef<Index> at, Type accumulator) {
   ReduceKind kind = op.getKind();
   bool wide = !isUniform(at);
   Value identity = k.splatIf(reductionIdentity(k, kind, accumulator), wide);
-  Value sum = k.loop(
-      part, length, parts, identity,
-      [&](Value number, ValueRange carried) -> SmallVector<Value> {
-        BodyEvaluator::Scope scope(evaluator);
-        Coordinates reduced = k.delinearize(Index::of(number), reducedSizes);
+  Value sum = forEachElement(
+      identity,
+      [&](const Coordinates &reduced) -> SmallVector<Value> {
         Value value = evaluator.evaluate(op.getInput(),
                                          operandCoordinates(op, at, reduced));
-        value = toAccumulator(k, k.splatIf(value, wide), accumulator);
-        return {combineReduction(k, kind, carried[0], value)};
+        return {toAccumulator(k, k.splatIf(value, wide), accumulator)};
+      },
+      [&](ArrayRef<Value> element, ValueRange carried) -> SmallVector<Value> {
+        return {combineReduction(k, kind, carried[0], element[0])};
       })[0];
   if (parts == 1)
     return sum;
@@ -117,40 +182,47 @@ Value ColumnBuilder::reduce(ReduceOp op, ArrayRef<Index> at, Type accumulator) {
 void ColumnBuilder::storeColumns(ArrayRef<std::pair<Value, unsigned>> elements,
                                  ArrayRef<std::pair<Value, unsigned>> single) {
   SmallVector<int64_t> keptShape = rows.keptShape();
-  auto store = [&](ArrayRef<std::pair<Value, unsigned>> stores,
-                   ArrayRef<int64_t> from, ArrayRef<Index> at) {
+  std::deque<Index> positions; // of what is evaluated and not yet stored
+  auto evaluate = [&](ArrayRef<std::pair<Value, unsigned>> stores,
+                      ArrayRef<int64_t> from, ArrayRef<Index> at) {
     SmallVector<Value> values;
-    SmallVector<Index> positions;
     for (auto &[value, operand] : stores) {
       auto shape = cast<RankedTensorType>(value.getType()).getShape();
       Coordinates where = *matchUnitDims(from, at, shape);
       values.push_back(evaluator.evaluate(value, where));
       positions.push_back(k.linearize(where, k.shape(value)));
     }
-    for (auto [value, target, position] : llvm::zip(values, stores, positions))
+    return values;
+  };
+  auto store = [&](ArrayRef<std::pair<Value, unsigned>> stores,
+                   ArrayRef<Value> values) {
+    for (auto [target, value] : llvm::zip(stores, values)) {
       k.store(value, target.second,
-              getElementTypeOrSelf(target.first.getType()), position);
+              getElementTypeOrSelf(target.first.getType()), positions.front());
+      positions.pop_front();
+    }
   };
   buildIf(task, isColumn, [&] {
     if (!elements.empty())
-      k.loop(part, length, parts, {},
-             [&](Value number, ValueRange) -> SmallVector<Value> {
-               BodyEvaluator::Scope scope(evaluator);
-               Coordinates reduced =
-                   k.delinearize(Index::of(number), reducedSizes);
-               Coordinates at;
-               size_t nextKept = 0, nextReduced = 0;
-               for (size_t d = 0; d < rows.shape.size(); ++d)
-                 at.push_back(rows.isReduced(d) ? reduced[nextReduced++]
-                                                : kept[nextKept++]);
-               store(elements, rows.shape, at);
-               return {};
-             });
+      forEachElement(
+          {},
+          [&](const Coordinates &reduced) {
+            Coordinates at;
+            size_t nextKept = 0, nextReduced = 0;
+            for (size_t d = 0; d < rows.shape.size(); ++d)
+              at.push_back(rows.isReduced(d) ? reduced[nextReduced++]
+                                             : kept[nextKept++]);
+            return evaluate(elements, rows.shape, at);
+          },
+          [&](ArrayRef<Value> values, ValueRange) -> SmallVector<Value> {
+            store(elements, values);
+            return {};
+          });
     if (!single.empty())
       buildIf(
           task,
           k.compare(arith::CmpIPredicate::eq, Index::of(part), Index::of(0)),
-          [&] { store(single, keptShape, kept); });
+          [&] { store(single, evaluate(single, keptShape, kept)); });
   });
 }
 

@@ -4,8 +4,8 @@
 // (what a library computes, what an emitter takes) can ask.
 //
 //===----------------------------------------------------------------------===//
-#ifndef FUSION_ANALYSIS_TARGET_H
-#define FUSION_ANALYSIS_TARGET_H
+#ifndef FUSION_IR_TARGET_H
+#define FUSION_IR_TARGET_H
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -39,4 +39,4 @@ inline bool isFast(mlir::Operation *op) {
 
 } // namespace fusion
 
-#endif // FUSION_ANALYSIS_TARGET_H
+#endif // FUSION_IR_TARGET_H
