@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "BlockBuilder.h"
+#include "LowerCudaKernels.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -22,6 +23,10 @@ static constexpr int64_t kThreads = 256;
 static constexpr int64_t kMaxParts = 32, kElementsOfPart = 4;
 /// Loads that a thread has under way: with fewer, memory idles.
 static constexpr int64_t kLoadsUnderWay = 8;
+/// Blocks that a multiprocessor should hold: the registers for those loads,
+/// which the assembler would save otherwise, to hold more blocks than there
+/// are.
+static constexpr int64_t kResidentBlocks = 2;
 
 namespace {
 
@@ -309,5 +314,7 @@ std::optional<KernelShape> codegen::emitCudaColumnReduce(KernelTask &task,
   }
   ColumnBuilder builder(task, rows, length, reducedSizes);
   builder.build(walk, *columns);
+  k.function->setAttr(kResidentBlocksAttr,
+                      k.b.getI64IntegerAttr(kResidentBlocks));
   return KernelShape{*columns, kThreads / builder.parts * lanes, kThreads};
 }

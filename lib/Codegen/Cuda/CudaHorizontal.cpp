@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "BlockBuilder.h"
+#include "LowerCudaKernels.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/ADT/MapVector.h"
@@ -198,6 +199,7 @@ LogicalResult codegen::emitCudaHorizontalKernel(
   Extent total{0, 0};
   SmallVector<Extent> blocks;
   int64_t threads = 0, operands = 0;
+  std::optional<int64_t> resident; // of those that say so
   for (const HorizontalMember &member : members) {
     std::optional<Extent> count = countBlocks(member);
     if (!count || llvm::AddOverflow(total.scale, count->scale, total.scale) ||
@@ -211,6 +213,8 @@ LogicalResult codegen::emitCudaHorizontalKernel(
         operands,
         member.firstOperand +
             own->getAttrOfType<IntegerAttr>("fusion.operands").getInt());
+    if (auto blocks = own->getAttrOfType<IntegerAttr>(kResidentBlocksAttr))
+      resident = std::max(resident.value_or(1), blocks.getInt());
   }
   func::FuncOp function =
       CudaHorizontal(kernels, loc, members, blocks).build(name);
@@ -220,6 +224,10 @@ LogicalResult codegen::emitCudaHorizontalKernel(
   function->setAttr("fusion.grain", b.getI64IntegerAttr(1));
   function->setAttr("fusion.threads", b.getI64IntegerAttr(threads));
   function->setAttr("fusion.operands", b.getI64IntegerAttr(operands));
+  if (resident)
+    function->setAttr(
+        kResidentBlocksAttr,
+        b.getI64IntegerAttr(std::clamp<int64_t>(512 / threads, 1, *resident)));
   function->setAttr("fusion.description", b.getStringAttr(description));
   return success();
 }

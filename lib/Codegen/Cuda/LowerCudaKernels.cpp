@@ -96,6 +96,8 @@ static void makeEntry(func::FuncOp body, StringRef name) {
       body->removeAttr(attribute);
     }
   entry->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  if (Attribute blocks = body->removeAttr(codegen::kResidentBlocksAttr))
+    entry->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), blocks);
   entry->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                  b.getDenseI32ArrayAttr({int32_t(threads.getInt()), 1, 1}));
   entry.setArgAttr(0, LLVM::LLVMDialect::getByValAttrName(),

@@ -7,6 +7,11 @@
 
 namespace fusion::codegen {
 
+/// Attribute of a kernel (i64): blocks that a multiprocessor should hold at
+/// once, so that the assembler may use as many registers as that leaves.
+/// Without it, it saves registers for full occupancy.
+inline constexpr llvm::StringLiteral kResidentBlocksAttr = "fusion.resident";
+
 /// Lowers the functions that fusion-emit-kernels{target=cuda} makes. Each
 /// becomes a private `NAME.body`; those that `isLaunched` asks for get an entry
 /// NAME with the runtime's parameters: the operands' addresses by value, and
