@@ -40,17 +40,27 @@ void LLVMInitializeNVPTXAsmPrinter();
 
 static constexpr char kTriple[] = "nvptx64-nvidia-cuda";
 
+static constexpr int64_t kFewParameterBytes = 4096;
+
 static constexpr StringLiteral kArchitectures[] = {"sm_80", "sm_90", "sm_100"};
 
 ArrayRef<StringLiteral> fusion::getArchitectures() { return kArchitectures; }
 
-/// The oldest version of PTX that has the architecture and all that is used.
-static StringRef getPtxFeature(StringRef architecture) {
-  return architecture == "sm_100" ? "+ptx86" : "+ptx80";
+/// The oldest version of PTX that has the architecture and all that is used:
+/// one that takes more than 4 KB of parameters (from sm_70 on) came with 8.1.
+static StringRef getPtxFeature(StringRef architecture, mlir::ModuleOp kernels) {
+  if (architecture == "sm_100")
+    return "+ptx86";
+  bool hasMany = false;
+  for (auto kernel : kernels.getOps<mlir::LLVM::LLVMFuncOp>())
+    if (auto operands =
+            kernel->getAttrOfType<mlir::IntegerAttr>("fusion.operands"))
+      hasMany |= 8 * (operands.getInt() + 1) > kFewParameterBytes;
+  return hasMany ? "+ptx81" : "+ptx80";
 }
 
 static Expected<std::unique_ptr<TargetMachine>>
-createMachine(const fusion::DeviceCodeOptions &options) {
+createMachine(const fusion::DeviceCodeOptions &options, StringRef feature) {
   static std::once_flag initialized;
   std::call_once(initialized, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -67,8 +77,8 @@ createMachine(const fusion::DeviceCodeOptions &options) {
   machineOptions.AllowFPOpFusion =
       options.contract ? FPOpFusion::Fast : FPOpFusion::Strict;
   std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
-      triple, options.architecture, getPtxFeature(options.architecture),
-      machineOptions, std::nullopt, std::nullopt, CodeGenOptLevel::Aggressive));
+      triple, options.architecture, feature, machineOptions, std::nullopt,
+      std::nullopt, CodeGenOptLevel::Aggressive));
   if (!machine)
     return createStringError("no code generator for PTX");
   return machine;
@@ -147,7 +157,8 @@ fusion::compileDeviceCode(mlir::ModuleOp kernels,
   if (!module)
     return createStringError(
         "internal error: the kernels cannot be translated to LLVM IR");
-  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(options);
+  Expected<std::unique_ptr<TargetMachine>> machine =
+      createMachine(options, getPtxFeature(options.architecture, kernels));
   if (!machine)
     return machine.takeError();
   module->setTargetTriple(Triple(kTriple));

@@ -28,12 +28,13 @@ using namespace fusion;
 namespace {
 
 /// A kernel whose threads, 64 a block, each apply `op` to eight bf16.
-std::string kernelText(const std::string &op) {
+std::string kernelText(const std::string &op, int operands) {
   return R"(
 module @kernels {
   func.func @k0(%buffers: !llvm.ptr, %batch: i64, %block: i64) attributes {
       fusion.units = #fusion.extent<0 * B + 1024>, fusion.grain = 64 : i64,
-      fusion.threads = 64 : i64, fusion.operands = 2 : i64} {
+      fusion.threads = 64 : i64, fusion.operands = )" +
+         std::to_string(operands) + R"( : i64} {
     %slot = llvm.getelementptr %buffers[1] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
     %x0 = llvm.load %buffers : !llvm.ptr -> !llvm.ptr
     %y0 = llvm.load %slot : !llvm.ptr -> !llvm.ptr
@@ -71,9 +72,10 @@ protected:
   ~DeviceCodeTest() override { llvm::sys::fs::remove_directories(folder); }
 
   llvm::Expected<DeviceCode> compile(const std::string &op,
-                                     const DeviceCodeOptions &options = {}) {
+                                     const DeviceCodeOptions &options = {},
+                                     int operands = 2) {
     OwningOpRef<ModuleOp> module =
-        parseSourceString<ModuleOp>(kernelText(op), &context);
+        parseSourceString<ModuleOp>(kernelText(op, operands), &context);
     PassManager manager(&context);
     LowerKernelsOptions lower;
     lower.target = "cuda";
@@ -148,6 +150,16 @@ TEST_F(DeviceCodeTest, MaximumIsAnInstruction) {
     ASSERT_TRUE(bool(code));
     EXPECT_EQ(count(code->ptx, ".target " + options.architecture), 1u);
     EXPECT_EQ(count(code->ptx, "max.NaN.f32"), 8u);
+  }
+}
+
+// 4 KB of parameters are 511 addresses and the batch.
+TEST_F(DeviceCodeTest, ManyOperandsTakeALaterPtx) {
+  for (auto [operands, version] : {std::pair(511, "8.0"), {512, "8.1"}}) {
+    llvm::Expected<DeviceCode> code =
+        compile("math.sqrt %w", DeviceCodeOptions(), operands);
+    ASSERT_TRUE(bool(code));
+    EXPECT_EQ(count(code->ptx, std::string(".version ") + version), 1u);
   }
 }
 
