@@ -203,6 +203,7 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
   call.hasBias = flag("hasBias");
   call.hasAddend = flag("hasAddend");
   call.channelsLast = flag("channelsLast");
+  call.weightsLast = flag("weightsLast");
   call.transposeLhs = flag("transposeLhs");
   call.transposeRhs = flag("transposeRhs");
   call.countIncludePad = flag("countIncludePad");

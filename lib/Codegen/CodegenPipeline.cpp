@@ -15,6 +15,9 @@ using namespace fusion;
 
 void fusion::buildCodegenPipeline(OpPassManager &manager,
                                   const CodegenOptions &options) {
+  LayOutWeightsOptions weights;
+  weights.parameterFolder = options.parameterFolder;
+  manager.addPass(createLayOutWeights(weights));
   EmitKernelsOptions emit;
   emit.target = options.target;
   emit.fp = options.fp;
@@ -46,6 +49,7 @@ void fusion::registerCodegenPipelines() {
       "fusion-codegen", "The codegen phase: every group becomes a kernel",
       [](OpPassManager &manager, const PhaseOptions &options) {
         buildCodegenPipeline(
-            manager, CodegenOptions{options.cpu, options.target, options.fp});
+            manager,
+            CodegenOptions{options.cpu, options.target, options.fp, ""});
       });
 }

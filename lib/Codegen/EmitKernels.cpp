@@ -95,7 +95,8 @@ static std::string describe(GroupOp group) {
   std::string text = stringifyGroupKind(group.getKind()).str() + ":";
   unsigned count = 0;
   for (Operation &op : *group.getBodyBlock()) {
-    if (isa<YieldOp, ConstantOp, BroadcastOp, ReshapeOp>(op))
+    if (isa<YieldOp, ConstantOp, BroadcastOp, ReshapeOp>(op) ||
+        (group.getKind() == GroupKind::Library && isa<TransposeOp>(op)))
       continue;
     if (++count > 8)
       return text + " ...";

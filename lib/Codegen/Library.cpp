@@ -70,6 +70,20 @@ static std::optional<unsigned> findOutput(GroupOp group, Value value) {
   return std::nullopt;
 }
 
+/// The input of the group that holds `weights` channels-last, which the body
+/// transposes back (LayOutWeights); else null.
+static Value getLaidOutWeights(Operation *root, Value weights, bool isLast) {
+  auto back = weights.getDefiningOp<TransposeOp>();
+  if (!back || !isLast || !isForCuda(root) || !back->hasOneUse() ||
+      !isa<BlockArgument>(back.getInput()))
+    return nullptr;
+  int64_t rank = back.getType().getRank();
+  SmallVector<int64_t> toFirst{0, rank - 1};
+  llvm::append_range(toFirst, llvm::seq<int64_t>(1, rank - 1));
+  return back.getPermutation() == ArrayRef<int64_t>(toFirst) ? back.getInput()
+                                                             : Value();
+}
+
 FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
                                             const BatchExtents &extents) {
   Block *body = group.getBodyBlock();
@@ -95,8 +109,14 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
   // activation that ends it.
   plan.chained = plan.root->getResult(0);
   auto isInput = [&](Value value) { return isa<BlockArgument>(value); };
-  for (Value operand : plan.root->getOperands())
-    if (!isInput(operand))
+  Value laidOutWeights;
+  llvm::TypeSwitch<Operation *>(plan.root).Case<ConvOp, ConvTransposeOp>(
+      [&](auto conv) {
+        laidOutWeights = getLaidOutWeights(conv, conv.getWeights(),
+                                           conv.getLayout() == Layout::NHWC);
+      });
+  for (auto [i, operand] : llvm::enumerate(plan.root->getOperands()))
+    if (!isInput(operand) && !(i == 1 && laidOutWeights))
       return plan.root->emitError(
           "an operand of a library op must be an input of its group");
   Value bias, addend;
@@ -147,8 +167,10 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
     call.numbers("padLow", conv.getPadLow());
     call.numbers("padHigh", padHigh);
     call.number("groups", conv.getGroups());
+    if (laidOutWeights)
+      call.flag("weightsLast", true);
     addOperand(conv.getInput());
-    addOperand(conv.getWeights());
+    addOperand(laidOutWeights ? laidOutWeights : conv.getWeights());
     if (conv.getBias())
       bias = conv.getBias();
   };

@@ -114,6 +114,7 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
     codegen.cpu = options.cpu;
     codegen.target = isCuda(options) ? "cuda" : "cpu";
     codegen.fp = options.fp;
+    codegen.parameterFolder = options.parameterFolder;
     buildCodegenPipeline(manager, codegen);
     break;
   }

@@ -474,6 +474,9 @@ TEST(ModuleFile, WrongLibraryCallsAreRefused) {
   refused([](Command &c) { c.call.members = 2; }, "operands instead of 8");
   refused([](Command &c) { c.operands[0].writes = true; }, "is an input");
   refused([](Command &c) { c.operands[1].range.size = 4; }, "too few");
+  refused([](Command &c) { c.call.weightsLast = true; }, "laid out");
+  refused([](Command &c) { c.call.channelsLast = c.call.weightsLast = true; },
+          "in a call of the CPU");
   refused([](Command &c) { c.launch.kernel = 99; }, "does not exist");
   refused([](Command &c) { c.launch.grain = 0; }, "grain");
   refused([](Command &c) { c.kind = CommandKind::Collective; }, "collectives");

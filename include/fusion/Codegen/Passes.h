@@ -27,6 +27,8 @@ struct CodegenOptions {
   std::string cpu = "native";
   std::string target = "cpu"; ///< or "cuda"
   std::string fp = "strict";  ///< or "fast"
+  /// Of the files that hold weights; empty: the module's own.
+  std::string parameterFolder;
 };
 
 /// The phase: from groups to kernels in the LLVM dialect.

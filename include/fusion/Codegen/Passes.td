@@ -61,4 +61,25 @@ def LowerKernels : Pass<"fusion-lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::vector::VectorDialect"];
 }
 
+def LayOutWeights : Pass<"fusion-lay-out-weights", "::mlir::ModuleOp"> {
+  let summary = "stores the weights of convolutions as the library reads them";
+  let description = [{
+    *Requires*: final groups, in a module of target cuda (`fusion.target`).
+    *Ensures*: weights of a convolution on channels-last images that cuDNN
+    computes, known at compile time, are stored [O, taps..., C]; the group, whose
+    input they are, transposes them back before the convolution, which
+    `fusion-emit-kernels` takes as the call's field `weightsLast`. All members of
+    a launch, or none.
+    *Leaves alone*: weights that a run computes, of one tap or one channel a
+    group, and modules for other targets.
+    *Reports*: the remark `lay-out-weights`: done, with the bytes, or each run
+    must do it, with the reason.
+  }];
+  let options = [
+    Option<"parameterFolder", "parameter-folder", "std::string",
+           /*default=*/"\"\"",
+           "folder of the weights files (default: the module's own)">];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 #endif // FUSION_CODEGEN_PASSES_TD

@@ -187,6 +187,7 @@ bool Decoder::call(const fb::LibraryCall &from, LibraryCall &to) {
   to.countIncludePad = from.count_include_pad();
   to.members = from.members();
   to.computeTf32 = from.compute_tf32();
+  to.weightsLast = from.weights_last();
   return enumValue(from.op(), LibraryOp::AvgPool, to.op, "library call") &&
          enumValue(from.activation(), Activation::GeluErf, to.activation,
                    "activation") &&

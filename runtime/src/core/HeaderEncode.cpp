@@ -111,6 +111,7 @@ fbs::Offset<fb::LibraryCall> Encoder::call(const LibraryCall &value) {
   table.add_members(value.members);
   table.add_activation(uint8_t(value.activation));
   table.add_compute_tf32(value.computeTf32);
+  table.add_weights_last(value.weightsLast);
   return table.Finish();
 }
 

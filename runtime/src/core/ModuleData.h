@@ -116,6 +116,9 @@ struct LibraryCall {
   Activation activation = Activation::None; ///< on the result with its addend
   /// f32 operands may be rounded to tf32's 11 bits.
   bool computeTf32 = false;
+  /// Conv, ConvTranspose with `channelsLast`: weights are stored [O, k..., C/g]
+  /// or [C, k..., O/g]; their shape is told as ever.
+  bool weightsLast = false;
 };
 
 /// A kernel of the module's native code run over `units` independent units of

@@ -261,6 +261,9 @@ Status CallVerifier::verify() {
     return bad("unknown library call, element type or activation");
   if (isPool && call.activation != Activation::None)
     return bad("a pool has no activation");
+  if (call.weightsLast && (isPool || isMatMul || !call.channelsLast))
+    return bad("only weights of a convolution on channels-last images can be "
+               "laid out channels-last");
   size_t rank = call.outputShape.size();
   for (auto *shape : {&call.inputShape, &call.weightShape, &call.outputShape}) {
     if (shape == &call.weightShape && isPool)

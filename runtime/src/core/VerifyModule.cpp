@@ -339,8 +339,9 @@ Status ModuleVerifier::verifyCommand(const Command &command) {
                                     command.name, program.minBatch,
                                     program.maxBatch));
     if (!isCuda && (command.call.activation != Activation::None ||
-                    command.call.computeTf32))
-      return bad("an activation or tf32 in a call of the CPU", command.name);
+                    command.call.computeTf32 || command.call.weightsLast))
+      return bad("an activation, tf32 or laid out weights in a call of the CPU",
+                 command.name);
     return command.hasTail ? verifyTail(command) : Status();
   case CommandKind::Copy:
     if (command.source.size != command.target.size)

@@ -32,7 +32,7 @@ Dnn::~Dnn() {
 }
 
 bool Dnn::movesWeights(const LibraryCall &call) {
-  if (!call.channelsLast || call.weightShape[1].base == 1)
+  if (!call.channelsLast || call.weightsLast || call.weightShape[1].base == 1)
     return false;
   // With a window of one element both orders are the same.
   return std::any_of(call.weightShape.begin() + 2, call.weightShape.end(),

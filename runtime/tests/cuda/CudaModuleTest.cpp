@@ -153,4 +153,36 @@ TEST(CudaModule, CallsKeepActivationAndTf32) {
              "unknown library call, element type or activation");
 }
 
+/// Weights of a convolution may be stored channels-last, those of a product
+/// not.
+TEST(CudaModule, CallsKeepTheOrderOfWeights) {
+  ModuleBuilder builder;
+  ByteRange x = builder.input("x", {1, 4, 4, 2});
+  ByteRange y = builder.output("y", {1, 2, 2, 3});
+  ByteRange w = builder.constant(std::vector<float>(54, 1));
+  LibraryCall call;
+  call.channelsLast = call.weightsLast = true;
+  call.inputShape = {{0, 1}, {0, 2}, {0, 4}, {0, 4}};
+  call.weightShape = {{0, 3}, {0, 2}, {0, 3}, {0, 3}};
+  call.outputShape = {{0, 1}, {0, 3}, {0, 2}, {0, 2}};
+  call.strides = call.dilations = {1, 1};
+  call.padLow = call.padHigh = {0, 0};
+  builder.call(call, {x, w}, y);
+  Module module = forCuda(builder.build());
+  auto bytes = writeModule(module);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  auto view = reread(*bytes);
+  ASSERT_TRUE(view.ok());
+  EXPECT_TRUE(view->module.program.commands[0].call.weightsLast);
+  EXPECT_HAS(refusal(module,
+                     [](Module &m) {
+                       m.program.commands[0].call.channelsLast = false;
+                     }),
+             "laid out channels-last");
+  EXPECT_HAS(
+      refusal(forCuda(linearModule()),
+              [](Module &m) { m.program.commands[0].call.weightsLast = true; }),
+      "laid out channels-last");
+}
+
 } // namespace

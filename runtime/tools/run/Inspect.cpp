@@ -68,7 +68,9 @@ static void printCommand(const Module &module, size_t index) {
     std::printf("call '%s': %s %s%s%s%s%s %s x %s -> %s %s",
                 escape(command.name).c_str(), libraryOpName(command.call.op),
                 dtypeName(command.call.dtype),
-                command.call.channelsLast ? " nhwc" : "",
+                command.call.weightsLast    ? " nhwc ohwi"
+                : command.call.channelsLast ? " nhwc"
+                                            : "",
                 command.call.hasBias
                     ? command.call.hasAddend ? " +bias +addend" : " +bias"
                 : command.call.hasAddend ? " +addend"

@@ -1,0 +1,197 @@
+//===- LayOutWeights.cpp - Weights as the library reads them --------------===//
+//
+// On a GPU the library reads the weights of channels-last images channels-last
+// too. Constants are stored so, once, and the group says by a transpose of its
+// input what the convolution means. The members of a launch are one call, so
+// all of them take part or none. Weights that a run computes stay; the runtime
+// lays those out at each run.
+//
+//===----------------------------------------------------------------------===//
+#include "Emitters.h"
+
+#include "fusion/Analysis/LibraryRules.h"
+#include "fusion/Analysis/Target.h"
+#include "fusion/Codegen/Passes.h"
+#include "fusion/IR/Weights.h"
+
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+namespace fusion {
+#define GEN_PASS_DEF_LAYOUTWEIGHTS
+#include "fusion/Codegen/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::codegen;
+
+static remark::RemarkOpts getOptions() {
+  return remark::RemarkOpts::name("lay-out-weights").category("fusion");
+}
+
+/// The weights that the library op of `group` reads channels-last, if these are
+/// other bytes than the model's; else null.
+static BlockArgument findWeights(GroupOp group) {
+  if (group.getKind() != GroupKind::Library)
+    return nullptr;
+  for (Operation &op : *group.getBodyBlock()) {
+    Value weights;
+    if (auto conv = dyn_cast<ConvOp>(op))
+      weights = conv.getLayout() == Layout::NHWC ? conv.getWeights() : Value();
+    else if (auto conv = dyn_cast<ConvTransposeOp>(op))
+      weights = conv.getLayout() == Layout::NHWC ? conv.getWeights() : Value();
+    if (!weights)
+      continue;
+    auto argument = dyn_cast<BlockArgument>(weights);
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(weights.getType()).getShape();
+    bool isOneTap = llvm::all_of(shape.drop_front(2),
+                                 [](int64_t size) { return size == 1; });
+    return argument && argument.hasOneUse() && shape[1] != 1 && !isOneTap
+               ? argument
+               : nullptr;
+  }
+  return nullptr;
+}
+
+static RankedTensorType moveChannelsLast(RankedTensorType type) {
+  SmallVector<int64_t> shape(type.getShape());
+  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+/// The elements of weights [A, B, taps...] as [A, taps..., B].
+static TensorData moveChannelsLast(const TensorData &data) {
+  RankedTensorType type = moveChannelsLast(data.getType());
+  if (data.isSplat())
+    return data.withType(type);
+  int64_t outer = data.getType().getDimSize(0);
+  int64_t channels = data.getType().getDimSize(1);
+  int64_t taps = data.getNumElements() / std::max<int64_t>(outer * channels, 1);
+  int64_t bytes = getElementBytes(data.getElementType());
+  std::vector<char> moved(data.getStoredBytes());
+  char *to = moved.data();
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t tap = 0; tap < taps; ++tap)
+      for (int64_t c = 0; c < channels; ++c, to += bytes)
+        std::memcpy(to, data.getElement((o * channels + c) * taps + tap),
+                    bytes);
+  return TensorData::own(type, std::move(moved), /*isSplat=*/false);
+}
+
+namespace {
+struct LayOutWeights final : fusion::impl::LayOutWeightsBase<LayOutWeights> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (!isForCuda(module))
+      return markAllAnalysesPreserved();
+    ConstantReader reader(module, getParameterFolder(module, parameterFolder));
+    WeightsBuilder builder(module, reader);
+    moved.clear();
+    for (auto function : module.getOps<FunctionOpInterface>())
+      if (!function.isExternal())
+        for (GroupOp group : llvm::make_early_inc_range(
+                 function.getFunctionBody().front().getOps<GroupOp>()))
+          visit(group, reader, builder);
+    // New ones are unread if another member of their launch could not follow.
+    for (auto &[old, made] : moved)
+      for (Value value : {made, old})
+        if (Operation *op = value.getDefiningOp())
+          eraseDead(op);
+    if (moved.empty())
+      return markAllAnalysesPreserved();
+    moved.clear();
+    eraseUnusedParameters(module);
+  }
+
+private:
+  /// The weights of a group, or of all members of a launch, with the group that
+  /// reads each.
+  using Readers = SmallVector<std::pair<GroupOp, BlockArgument>>;
+
+  void visit(GroupOp group, ConstantReader &reader, WeightsBuilder &builder);
+  Value move(Value weights, ConstantReader &reader, WeightsBuilder &builder,
+             std::string &reason);
+
+  /// Old weights to new ones, in the order they were met.
+  llvm::MapVector<Value, Value> moved;
+};
+} // namespace
+
+/// Weights behind views have the type of the view.
+Value LayOutWeights::move(Value weights, ConstantReader &reader,
+                          WeightsBuilder &builder, std::string &reason) {
+  if (Value known = moved.lookup(weights))
+    return known;
+  auto type = cast<RankedTensorType>(weights.getType());
+  Value source = weights;
+  while (auto reshape = source.getDefiningOp<ReshapeOp>())
+    source = reshape.getInput();
+  std::optional<TensorData> data = reader.read(source, &reason);
+  if (!data)
+    return nullptr;
+  OpBuilder at(weights.getContext());
+  at.setInsertionPointAfterValue(weights);
+  Value made = builder.build(at, weights.getLoc(), weights, "_channels_last",
+                             moveChannelsLast(data->withType(type)));
+  moved[weights] = made;
+  return made;
+}
+
+void LayOutWeights::visit(GroupOp group, ConstantReader &reader,
+                          WeightsBuilder &builder) {
+  Readers readers;
+  bool isLaunch = group.getKind() == GroupKind::Horizontal;
+  if (isLaunch) {
+    for (GroupOp member : group.getBodyBlock()->getOps<GroupOp>())
+      readers.push_back({member, findWeights(member)});
+  } else {
+    readers.push_back({group, findWeights(group)});
+  }
+  // What the group itself reads for each.
+  SmallVector<BlockArgument> arguments;
+  SmallVector<Value> laidOut;
+  for (auto [member, weights] : readers) {
+    if (!weights)
+      return;
+    BlockArgument argument = weights;
+    if (isLaunch) {
+      Value input = member.getInputs()[weights.getArgNumber()];
+      argument = dyn_cast<BlockArgument>(input);
+      if (!argument || !argument.hasOneUse())
+        return;
+    }
+    std::string reason;
+    Value old = group.getInputs()[argument.getArgNumber()];
+    Value made = move(old, reader, builder, reason);
+    if (!made) {
+      remark::missed(group.getLoc(), getOptions())
+          << remark::reason("each run lays the weights out: {0}", reason);
+      return;
+    }
+    arguments.push_back(argument);
+    laidOut.push_back(made);
+  }
+  int64_t bytes = 0;
+  for (auto [reader, argument, made] : llvm::zip(readers, arguments, laidOut)) {
+    BlockArgument weights = reader.second;
+    Type oldType = weights.getType();
+    group.getInputsMutable()[argument.getArgNumber()].assign(made);
+    argument.setType(made.getType());
+    weights.setType(cast<RankedTensorType>(made.getType()));
+    OpBuilder inside = OpBuilder::atBlockBegin(reader.first.getBodyBlock());
+    int64_t rank = cast<RankedTensorType>(oldType).getRank();
+    SmallVector<int64_t> toFirst{0, rank - 1};
+    llvm::append_range(toFirst, llvm::seq<int64_t>(1, rank - 1));
+    auto back = TransposeOp::create(inside, weights.getLoc(), oldType, weights,
+                                    inside.getDenseI64ArrayAttr(toFirst));
+    weights.replaceAllUsesExcept(back, back);
+    bytes += getByteSize(cast<RankedTensorType>(oldType)).value_or(0);
+  }
+  remark::passed(group.getLoc(), getOptions())
+      << remark::add("the weights are stored channels-last")
+      << remark::metric("Bytes", bytes);
+}
