@@ -10,7 +10,7 @@
 #include "Emitters.h"
 
 #include "fusion/Analysis/LibraryRules.h"
-#include "fusion/Analysis/Target.h"
+#include "fusion/IR/Target.h"
 #include "fusion/Codegen/Passes.h"
 #include "fusion/IR/Weights.h"
 

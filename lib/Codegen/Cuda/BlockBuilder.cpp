@@ -78,7 +78,7 @@ Value codegen::buildSharedArray(KernelBuilder &k, Type element, int64_t count) {
   auto global = LLVM::GlobalOp::create(
       k.b, k.loc, LLVM::LLVMArrayType::get(storage, count),
       /*isConstant=*/false, LLVM::Linkage::Internal, name, Attribute(),
-      /*alignment=*/16, kSharedSpace);
+      kSharedAlignment, kSharedSpace);
   k.b.setInsertionPoint(k.constantI64(0).getDefiningOp());
   return LLVM::AddressOfOp::create(k.b, k.loc, global);
 }

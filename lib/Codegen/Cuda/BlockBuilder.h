@@ -15,6 +15,8 @@ namespace fusion::codegen {
 constexpr int64_t kWarp = 32, kMaxThreads = 1024;
 /// PTX's address space of a block's shared memory.
 constexpr unsigned kSharedSpace = 3;
+/// Bytes that shared arrays are aligned to.
+constexpr int64_t kSharedAlignment = 16;
 
 /// Waits for the first `threads` threads of the block.
 void buildBarrier(KernelBuilder &k, int64_t threads);

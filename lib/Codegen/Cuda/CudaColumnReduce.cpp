@@ -53,6 +53,7 @@ private:
       function_ref<SmallVector<Value>(const Coordinates &)> evaluate,
       function_ref<SmallVector<Value>(ArrayRef<Value>, ValueRange)> use);
   Value reduce(ReduceOp op, ArrayRef<Index> at, Type accumulator);
+  Value sharedFor(Type accumulator, int64_t count);
   void storeColumns(ArrayRef<std::pair<Value, unsigned>> elements,
                     ArrayRef<std::pair<Value, unsigned>> single);
 
@@ -66,6 +67,8 @@ private:
   Value part, column; ///< of the thread: which part of which column vector
   Value isColumn;     ///< whether there is that column
   Coordinates kept;
+  Value shared; ///< array of all reductions, one after the other
+  int64_t sharedBytes = 0;
 };
 
 } // namespace
@@ -124,6 +127,28 @@ SmallVector<Value> ColumnBuilder::forEachElement(
                 });
 }
 
+/// An array for one reduction, in the bytes of those before: a group may have
+/// more reductions than a block has memory.
+Value ColumnBuilder::sharedFor(Type accumulator, int64_t count) {
+  int64_t bytes =
+      count * llvm::divideCeil(accumulator.getIntOrFloatBitWidth(), 8);
+  if (!shared) {
+    sharedBytes = bytes;
+    return shared = buildSharedArray(k, accumulator, count);
+  }
+  // The last one's results have been read.
+  buildBarrier(k, kThreads);
+  if (bytes > sharedBytes) {
+    auto address = shared.getDefiningOp<LLVM::AddressOfOp>();
+    auto array =
+        k.function->getParentOfType<ModuleOp>().lookupSymbol<LLVM::GlobalOp>(
+            address.getGlobalNameAttr());
+    array.setGlobalType(LLVM::LLVMArrayType::get(k.b.getI8Type(), bytes));
+    sharedBytes = bytes;
+  }
+  return shared;
+}
+
 Value ColumnBuilder::reduce(ReduceOp op, ArrayRef<Index> at, Type accumulator) {
   auto shape = cast<RankedTensorType>(op.getInput().getType()).getShape();
   if (ArrayRef<int64_t>(rows.shape) != shape || ArrayRef<Index>(kept) != at)
@@ -145,7 +170,7 @@ Value ColumnBuilder::reduce(ReduceOp op, ArrayRef<Index> at, Type accumulator) {
     return sum;
   // slot [part][column][lane]
   int64_t columns = kThreads / parts, lanes = wide ? k.lanes : 1;
-  Value array = buildSharedArray(k, accumulator, kThreads * lanes);
+  Value array = sharedFor(accumulator, kThreads * lanes);
   auto slot = [&](const Index &ofPart, int64_t lane) {
     Index at = k.add(k.mul(ofPart, Size::of(columns)), Index::of(column));
     return k.add(k.mul(at, Size::of(lanes)), lane);

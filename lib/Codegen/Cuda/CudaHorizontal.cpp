@@ -4,7 +4,8 @@
 // would be. A block finds its member by where the ranges begin: by a division
 // where all members have as many blocks, else by comparisons with constants, or
 // with sums of the members' blocks where the batch decides them. Threads that a
-// member has no use for leave at once.
+// member has no use for leave at once. A block runs one member only, so all
+// have the same shared memory, as large as the most that one of them needs.
 //
 //===----------------------------------------------------------------------===//
 #include "BlockBuilder.h"
@@ -12,6 +13,8 @@
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -49,6 +52,7 @@ private:
   void findMember();
   Value look(ArrayRef<int64_t> column, StringRef name);
   void buildCall(const HorizontalMember &member, Value first);
+  void uniteShared();
   Value i64(int64_t value) {
     return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
   }
@@ -61,6 +65,8 @@ private:
   ArrayRef<HorizontalMember> members;
   ArrayRef<Extent> blocks;
   func::FuncOp function;
+  /// What runs a member: its kernel, or a copy of it for this launch.
+  llvm::MapVector<Attribute, FlatSymbolRefAttr> bodyOf;
   Value buffers, batch, block;
   Value member, firstBlock; ///< of this block
 };
@@ -131,8 +137,78 @@ void CudaHorizontal::buildCall(const HorizontalMember &member, Value first) {
   Value start = LLVM::GEPOp::create(
       b, loc, buffers.getType(), buffers.getType(), buffers, ValueRange{first});
   func::CallOp::create(
-      b, loc, member.kernel, TypeRange(),
+      b, loc, bodyOf[member.kernel], TypeRange(),
       ValueRange{start, batch, op<arith::SubIOp>(block, firstBlock)});
+}
+
+/// The shared arrays of a kernel, in the order of their symbols' first use.
+static llvm::SetVector<LLVM::GlobalOp> sharedArrays(func::FuncOp kernel) {
+  llvm::SetVector<LLVM::GlobalOp> arrays;
+  auto module = kernel->getParentOfType<ModuleOp>();
+  kernel.walk([&](LLVM::AddressOfOp address) {
+    auto global =
+        module.lookupSymbol<LLVM::GlobalOp>(address.getGlobalNameAttr());
+    if (global && global.getAddrSpace() == kSharedSpace)
+      arrays.insert(global);
+  });
+  return arrays;
+}
+
+/// The assembler adds up the arrays of all members, and 48 KiB are few: where
+/// several have arrays, they run as copies whose arrays are parts of one.
+void CudaHorizontal::uniteShared() {
+  auto module = function->getParentOfType<ModuleOp>();
+  auto kernelOf = [&](Attribute name) {
+    return module.lookupSymbol<func::FuncOp>(
+        cast<FlatSymbolRefAttr>(name).getAttr());
+  };
+  unsigned users = 0;
+  for (auto [name, body] : bodyOf)
+    users += !sharedArrays(kernelOf(name)).empty();
+  if (users < 2)
+    return;
+  std::string unionName = (function.getSymName() + ".shared").str();
+  int64_t largest = 0;
+  for (auto &[name, body] : bodyOf) {
+    func::FuncOp kernel = kernelOf(name);
+    llvm::SetVector<LLVM::GlobalOp> arrays = sharedArrays(kernel);
+    if (arrays.empty())
+      continue;
+    llvm::StringMap<int64_t> offsets;
+    int64_t size = 0;
+    for (LLVM::GlobalOp array : arrays) {
+      offsets[array.getSymName()] = size;
+      auto type = cast<LLVM::LLVMArrayType>(array.getGlobalType());
+      int64_t bits = type.getElementType().getIntOrFloatBitWidth();
+      size += llvm::alignTo(type.getNumElements() * llvm::divideCeil(bits, 8),
+                            kSharedAlignment);
+    }
+    largest = std::max(largest, size);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(function);
+    auto copy = cast<func::FuncOp>(b.clone(*kernel));
+    copy.setSymName((function.getSymName() + "." + kernel.getSymName()).str());
+    body = FlatSymbolRefAttr::get(copy.getSymNameAttr());
+    copy.walk([&](LLVM::AddressOfOp address) {
+      auto offset = offsets.find(address.getGlobalName());
+      if (offset == offsets.end())
+        return;
+      address.setGlobalName(unionName);
+      if (offset->second == 0)
+        return;
+      b.setInsertionPointAfter(address);
+      auto part = LLVM::GEPOp::create(
+          b, address.getLoc(), address.getType(), b.getI8Type(), address,
+          ArrayRef<LLVM::GEPArg>{int32_t(offset->second)});
+      address.getResult().replaceAllUsesExcept(part, part);
+    });
+  }
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(function);
+  LLVM::GlobalOp::create(
+      b, loc, LLVM::LLVMArrayType::get(b.getI8Type(), largest),
+      /*isConstant=*/false, LLVM::Linkage::Internal, unionName, Attribute(),
+      kSharedAlignment, kSharedSpace);
 }
 
 func::FuncOp CudaHorizontal::build(StringRef name) {
@@ -152,9 +228,11 @@ func::FuncOp CudaHorizontal::build(StringRef name) {
   SmallVector<int64_t> numbers, operands;
   for (const HorizontalMember &each : members) {
     auto known = distinct.insert({each.kernel, &each}).first;
+    bodyOf.insert({each.kernel, each.kernel});
     numbers.push_back(known - distinct.begin());
     operands.push_back(each.firstOperand);
   }
+  uniteShared();
   Value first = look(operands, "operands");
   int64_t threads = 0;
   for (const HorizontalMember &each : members)
