@@ -219,6 +219,20 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
     call.groups = groups.getInt();
   if (auto members = fields.getAs<IntegerAttr>("members"))
     call.members = members.getInt();
+  if (auto name = fields.getAs<StringAttr>("fallback")) {
+    auto units = fields.getAs<ExtentAttr>("fallbackUnits");
+    auto grain = fields.getAs<IntegerAttr>("fallbackGrain");
+    auto symbol = SymbolRefAttr::get(
+        op.getContext(), "kernels",
+        {FlatSymbolRefAttr::get(op.getContext(), name.getValue())});
+    if (!units || !grain)
+      return op.emitOpError("has a fallback without its units");
+    command.hasFallback = true;
+    command.fallback.units = extent(units);
+    command.fallback.grain = grain.getInt();
+    if (failed(kernel(op, symbol, command.fallback.kernel)))
+      return failure();
+  }
   if (op.getTailKernel()) {
     command.hasTail = true;
     command.launch.operands = operands(op.getTailOperandsAttr());

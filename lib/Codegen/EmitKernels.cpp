@@ -43,6 +43,10 @@ private:
   LogicalResult emit(GroupOp group, const BatchExtents &extents);
   LogicalResult emitKernel(GroupOp group, const BatchExtents &extents,
                            const LibraryPlan *library);
+  void addFallback(GroupOp group, const BatchExtents &extents,
+                   LibraryPlan &plan);
+  DictionaryAttr addLaunchFallback(GroupOp launch, ArrayRef<GroupOp> members,
+                                   DictionaryAttr call);
   LogicalResult emitLaunch(GroupOp launch);
   LogicalResult emitLaunchKernel(GroupOp launch, ArrayRef<GroupOp> members,
                                  ArrayRef<int64_t> operandCounts);
@@ -106,28 +110,6 @@ static std::string describe(GroupOp group) {
       text += " " + call.getEntry().str();
   }
   return text;
-}
-
-/// Tells the builder what is known of the operands' addresses and writers.
-static void describeOperands(KernelBuilder &k, GroupOp group,
-                             ArrayRef<int64_t> operands,
-                             ArrayRef<std::pair<Value, unsigned>> stores,
-                             ArrayRef<std::pair<unsigned, unsigned>> inPlace) {
-  int64_t numInputs = group.getInputs().size();
-  llvm::SmallDenseSet<int64_t> shared;
-  for (auto [output, input] : inPlace)
-    shared.insert(input);
-  llvm::SmallDenseSet<unsigned> stored;
-  for (auto &[value, operand] : stores)
-    stored.insert(operand);
-  for (size_t position = 0; position < operands.size(); ++position) {
-    int64_t index = operands[position];
-    if (index >= numInputs)
-      continue;
-    k.limitAlignment(position, findAlignment(group.getInputs()[index]));
-    if (!shared.contains(index) && !stored.contains(position))
-      k.markConstant(position);
-  }
 }
 
 LogicalResult EmitKernels::emitKernel(GroupOp group,
@@ -257,6 +239,51 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
   return success();
 }
 
+/// A kernel that stands in for a library's call, where one can be made.
+void EmitKernels::addFallback(GroupOp group, const BatchExtents &extents,
+                              LibraryPlan &plan) {
+  std::string name = "k" + std::to_string(numKernels);
+  func::FuncOp kernel =
+      emitCudaFallback(kernels, name, group, plan, extents, fp == "fast",
+                       "instead of " + describe(group));
+  if (!kernel)
+    return;
+  ++numKernels;
+  kernelOf[name] = kernel;
+  plan.call = withFallback(cast<DictionaryAttr>(plan.call), kernel);
+}
+
+/// The same for all members of a launch, if each of them has one.
+DictionaryAttr EmitKernels::addLaunchFallback(GroupOp launch,
+                                              ArrayRef<GroupOp> members,
+                                              DictionaryAttr call) {
+  SmallVector<func::FuncOp> own;
+  std::string key = "call";
+  for (GroupOp member : members) {
+    auto name = member->getAttrOfType<DictionaryAttr>("fusion.call")
+                    .getAs<StringAttr>("fallback");
+    if (!name)
+      return call;
+    func::FuncOp &function = kernelOf[name];
+    if (!function) // from an earlier run
+      function = kernels.lookupSymbol<func::FuncOp>(name);
+    own.push_back(function);
+    key += ' ' + name.str();
+  }
+  SymbolRefAttr &known = knownLaunches[key];
+  if (!known) {
+    std::string name = "k" + std::to_string(numKernels);
+    if (!emitCudaFallbacks(kernels, name, launch, own,
+                           "instead of " + std::to_string(members.size()) +
+                               " x " + describe(members.front())))
+      return call;
+    ++numKernels;
+    known = FlatSymbolRefAttr::get(launch.getContext(), name);
+  }
+  return withFallback(
+      call, kernels.lookupSymbol<func::FuncOp>(known.getLeafReference()));
+}
+
 LogicalResult EmitKernels::emit(GroupOp group, const BatchExtents &extents) {
   // The members were emitted before.
   if (group.getKind() == GroupKind::Horizontal)
@@ -284,6 +311,8 @@ LogicalResult EmitKernels::emit(GroupOp group, const BatchExtents &extents) {
     FailureOr<LibraryPlan> plan = planLibrary(group, extents);
     if (failed(plan))
       return failure();
+    if (machine == Machine::Cuda)
+      addFallback(group, extents, *plan);
     group->setAttr("fusion.call", plan->call);
     if (plan->hasTail && failed(emitKernel(group, extents, &*plan)))
       return failure();
@@ -367,12 +396,13 @@ LogicalResult EmitKernels::emitLaunchKernel(GroupOp launch,
 LogicalResult EmitKernels::emitLaunch(GroupOp launch) {
   SmallVector<GroupOp> members(launch.getBodyBlock()->getOps<GroupOp>());
   SmallVector<int64_t> callOperands, kernelOperands, operandCounts, inPlace;
-  auto firstCall =
-      members.front()->getAttrOfType<DictionaryAttr>("fusion.call");
+  auto firstCall = withoutFallback(
+      members.front()->getAttrOfType<DictionaryAttr>("fusion.call"));
   bool hasKernel = static_cast<bool>(members.front().getKernelAttr());
   int64_t firstInput = 0, firstOutput = 0;
   for (GroupOp member : members) {
-    auto call = member->getAttrOfType<DictionaryAttr>("fusion.call");
+    auto call =
+        withoutFallback(member->getAttrOfType<DictionaryAttr>("fusion.call"));
     if (call != firstCall ||
         static_cast<bool>(member.getKernelAttr()) != hasKernel)
       return launch.emitError("members that a library computes must be one and "
@@ -422,7 +452,10 @@ LogicalResult EmitKernels::emitLaunch(GroupOp launch) {
     NamedAttrList call(firstCall);
     call.set("members", builder.getI64IntegerAttr(members.size()));
     call.set("operands", builder.getDenseI64ArrayAttr(callOperands));
-    launch->setAttr("fusion.call", call.getDictionary(builder.getContext()));
+    DictionaryAttr all = call.getDictionary(builder.getContext());
+    if (machine == Machine::Cuda)
+      all = addLaunchFallback(launch, members, all);
+    launch->setAttr("fusion.call", all);
   }
   if (hasKernel) {
     launch->setAttr(firstCall ? "fusion.tail_operands"

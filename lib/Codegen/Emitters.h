@@ -190,6 +190,33 @@ mlir::LogicalResult emitCudaHorizontalKernel(
     mlir::ModuleOp kernels, llvm::StringRef name, mlir::Location loc,
     llvm::ArrayRef<HorizontalMember> members, const llvm::Twine &description);
 
+/// Tells the builder what is known of the addresses and writers of `operands`,
+/// indices into the group's inputs and outputs; `stores` are to positions in
+/// it, `inPlace` pairs of an output and an input.
+void describeOperands(KernelBuilder &k, GroupOp group,
+                      llvm::ArrayRef<int64_t> operands,
+                      llvm::ArrayRef<std::pair<mlir::Value, unsigned>> stores,
+                      llvm::ArrayRef<std::pair<unsigned, unsigned>> inPlace);
+
+/// Makes the kernel `name` of what the library computes for a group, on the
+/// call's operands; null, with a remark, where no emitter takes it.
+mlir::func::FuncOp emitCudaFallback(mlir::ModuleOp kernels,
+                                    llvm::StringRef name, GroupOp group,
+                                    const LibraryPlan &plan,
+                                    const BatchExtents &extents, bool isFast,
+                                    const llvm::Twine &description);
+/// The same for a launch, from the kernels of its members; null where it has
+/// more blocks than fit.
+mlir::func::FuncOp emitCudaFallbacks(mlir::ModuleOp kernels,
+                                     llvm::StringRef name, GroupOp launch,
+                                     llvm::ArrayRef<mlir::func::FuncOp> members,
+                                     const llvm::Twine &description);
+/// A call with the kernel that stands in for it, and how that is launched; and
+/// without, as calls are compared.
+mlir::DictionaryAttr withFallback(mlir::DictionaryAttr call,
+                                  mlir::func::FuncOp kernel);
+mlir::DictionaryAttr withoutFallback(mlir::DictionaryAttr call);
+
 /// Pairs (output, input) of a group whose bytes may be the same. `rows`: those
 /// that the group is emitted by, if it is.
 llvm::SmallVector<std::pair<unsigned, unsigned>>

@@ -142,6 +142,7 @@ def _declare(library):
             pointer, [pointer, long, pointers, sizes, pointers, sizes, pointer]),
         "session_last_seconds": (ctypes.c_double, [pointer]),
         "session_counters": (None, [pointer, ctypes.POINTER(_Counters)]),
+        "session_note": (text, [pointer, size]),
         "session_memory": (None, [pointer, ctypes.POINTER(_Memory)]),
     }
     for name, (result, arguments) in signatures.items():
@@ -319,6 +320,14 @@ class Session:
         raw = _Counters()
         _rt().fusion_rt_session_counters(self._handle, ctypes.byref(raw))
         return {name: getattr(raw, name) for name in _COUNTERS}
+
+    @property
+    def notes(self):
+        """What the user should know of how the model runs here: that a slower kernel stands in for a library, say."""
+        lines = []
+        while (note := _rt().fusion_rt_session_note(self._handle, len(lines))) is not None:
+            lines.append(note.decode())
+        return lines
 
     @property
     def memory(self):

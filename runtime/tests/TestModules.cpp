@@ -147,7 +147,8 @@ Module ModuleBuilder::build() {
   module.program.peakBytes = arenaSize;
   bool hasLaunch = false;
   for (const Command &command : module.program.commands)
-    hasLaunch |= command.kind == CommandKind::Launch || command.hasTail;
+    hasLaunch |= command.kind == CommandKind::Launch || command.hasTail ||
+                 command.hasFallback;
   if (hasLaunch && module.nativeCode.empty()) {
     module.nativeCode = nativeCode();
     module.kernels = {{"relu", "max(x, 0)"},
@@ -207,7 +208,7 @@ Module test::forCuda(Module module) {
     kernel.sharedBytes = 128;
   }
   for (Command &command : module.program.commands)
-    command.launch.grain = 32;
+    command.launch.grain = command.fallback.grain = 32;
   return module;
 }
 

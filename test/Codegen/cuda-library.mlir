@@ -44,11 +44,13 @@ func.func @conv_residual_relu(%x: tensor<2x6x6x8xf16>, %w: tensor<16x8x3x3xf16>,
 
 module attributes {fusion.target = "cuda", fusion.fp = "strict"} {
 // CHECK-LABEL: func.func @strict
-// CHECK: fusion.group library {{.*}}kernel @kernels::@k0
-// CHECK: dtype = "f32"
-// CHECK-SAME: hasBias = true
 // CHECK: fusion.group library {{.*}}kernel @kernels::@k1
+// CHECK: dtype = "f32"
+// CHECK-SAME: fallback = "k0"
+// CHECK-SAME: hasBias = true
+// CHECK: fusion.group library {{.*}}kernel @kernels::@k3
 // CHECK: dtype = "f16"
+// CHECK-SAME: fallback = "k2"
 // CHECK-SAME: hasBias = false
 func.func @strict(%x: tensor<4x8xf32>, %w: tensor<8x5xf32>, %b: tensor<5xf32>, %x1: tensor<4x8xf16>, %w1: tensor<8x5xf16>, %b1: tensor<5xf16>) -> (tensor<4x5xf32>, tensor<4x5xf16>) {
   %0 = fusion.matmul %x, %w : tensor<4x8xf32>, tensor<8x5xf32>

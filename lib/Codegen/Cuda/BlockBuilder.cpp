@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "BlockBuilder.h"
 
+#include "../GroupHash.h"
+
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 #include <numeric>
@@ -216,4 +218,25 @@ void VectorWalk::visit(KernelTask &task, Value vector, bool single,
            });
   };
   nest(0);
+}
+
+void codegen::describeOperands(
+    KernelBuilder &k, GroupOp group, ArrayRef<int64_t> operands,
+    ArrayRef<std::pair<Value, unsigned>> stores,
+    ArrayRef<std::pair<unsigned, unsigned>> inPlace) {
+  int64_t numInputs = group.getInputs().size();
+  llvm::SmallDenseSet<int64_t> shared;
+  for (auto [output, input] : inPlace)
+    shared.insert(input);
+  llvm::SmallDenseSet<unsigned> stored;
+  for (auto &[value, operand] : stores)
+    stored.insert(operand);
+  for (size_t position = 0; position < operands.size(); ++position) {
+    int64_t index = operands[position];
+    if (index >= numInputs)
+      continue;
+    k.limitAlignment(position, findAlignment(group.getInputs()[index]));
+    if (!shared.contains(index) && !stored.contains(position))
+      k.markConstant(position);
+  }
 }

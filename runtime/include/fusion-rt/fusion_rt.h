@@ -170,6 +170,11 @@ fusion_rt_session_last_seconds(const fusion_rt_session *session);
 FUSION_RT_EXPORT void
 fusion_rt_session_counters(const fusion_rt_session *session,
                            fusion_rt_counters *counters);
+/* What the user should know of how the model runs here, one line each: that a
+ * library lacks a call, say, and a slower kernel stands in for it. NULL behind
+ * the last one. Valid until the session is used again. */
+FUSION_RT_EXPORT const char *fusion_rt_session_note(fusion_rt_session *session,
+                                                    size_t index);
 FUSION_RT_EXPORT void fusion_rt_session_memory(const fusion_rt_session *session,
                                                fusion_rt_memory *memory);
 

@@ -33,6 +33,7 @@ struct fusion_rt_session {
   std::shared_ptr<LoadedModule> loaded;
   std::unique_ptr<Session> session;
   double lastSeconds = 0;
+  std::vector<std::string> notes; ///< as last asked for
 };
 
 namespace {
@@ -319,6 +320,12 @@ void fusion_rt_session_counters(const fusion_rt_session *session,
   Counters c = session->session->executor().counters();
   *counters = {c.runs,    c.launches, c.tails,     c.calls,       c.copies,
                c.records, c.waits,    c.bytesRead, c.bytesWritten};
+}
+
+const char *fusion_rt_session_note(fusion_rt_session *session, size_t index) {
+  session->notes = session->session->executor().notes();
+  return index < session->notes.size() ? session->notes[index].c_str()
+                                       : nullptr;
 }
 
 void fusion_rt_session_memory(const fusion_rt_session *session,

@@ -227,6 +227,11 @@ bool Decoder::command(const fb::Command &from, Command &to) {
     if (!launch(*from.launch(), to.launch))
       return false;
   }
+  if (isCall && from.fallback()) {
+    to.hasFallback = true;
+    if (!launch(*from.fallback(), to.fallback))
+      return false;
+  }
   if (isCall &&
       (!call(*from.call(), to.call) || !operands(from.operands(), to.operands)))
     return false;

@@ -132,7 +132,7 @@ fbs::Offset<fb::Command> Encoder::command(const Command &value) {
   bool isCall = value.kind == CommandKind::Call;
   fbs::Offset<fb::LibraryCall> callOffset;
   fbs::Offset<fbs::Vector<const fb::Operand *>> callOperands;
-  fbs::Offset<fb::Launch> launchOffset;
+  fbs::Offset<fb::Launch> launchOffset, fallbackOffset;
   fbs::Offset<fb::Copy> copyOffset;
   if (isCall) {
     callOffset = call(value.call);
@@ -140,6 +140,8 @@ fbs::Offset<fb::Command> Encoder::command(const Command &value) {
   }
   if (value.kind == CommandKind::Launch || (isCall && value.hasTail))
     launchOffset = launch(value.launch);
+  if (isCall && value.hasFallback)
+    fallbackOffset = launch(value.fallback);
   if (value.kind == CommandKind::Copy) {
     auto source = range(value.source), target = range(value.target);
     fb::Affine size(value.copySize.scale, value.copySize.base);
@@ -151,6 +153,8 @@ fbs::Offset<fb::Command> Encoder::command(const Command &value) {
   table.add_name(name);
   if (!launchOffset.IsNull())
     table.add_launch(launchOffset);
+  if (!fallbackOffset.IsNull())
+    table.add_fallback(fallbackOffset);
   if (isCall) {
     table.add_call(callOffset);
     table.add_operands(callOperands);

@@ -122,9 +122,9 @@ struct LibraryCall {
 };
 
 /// A kernel of the module's native code run over `units` independent units of
-/// work. The CPU may split [0, units) into ranges of at least `grain` units, run
-/// them in any order and on any thread: the result is the same. On a GPU a block
-/// computes `grain` units.
+/// work. The CPU may split [0, units) into ranges of at least `grain` units,
+/// run them in any order and on any thread: the result is the same. On a GPU a
+/// block computes `grain` units.
 struct KernelLaunch {
   uint32_t kernel = 0; ///< index into `Module::kernels`
   std::vector<Operand> operands;
@@ -157,6 +157,11 @@ struct Command {
   LibraryCall call;
   std::vector<Operand> operands;
   bool hasTail = false;
+  /// Call, on a GPU: with `hasFallback` a kernel that computes the same on the
+  /// same `operands` (it names none of its own), for a machine whose library
+  /// lacks the call.
+  bool hasFallback = false;
+  KernelLaunch fallback;
 
   ByteRange source, target; ///< Copy: equal sizes
   Affine copySize;          ///< Copy: bytes at batch B
@@ -195,7 +200,7 @@ struct Program {
 struct Kernel {
   std::string symbol;
   std::string description; ///< what it computes, for --inspect
-  uint32_t threads = 0; ///< of a block, for target cuda
+  uint32_t threads = 0;    ///< of a block, for target cuda
   /// What the assembler said; 0: unknown. Of a thread, of a thread, of a block.
   uint32_t registers = 0, spillBytes = 0, sharedBytes = 0;
 };

@@ -72,6 +72,7 @@ private:
   Status verifyPorts();
   Status verifyNativeCode();
   Status verifyDeviceCode();
+  Status verifyFallback(const Command &command);
   Status verifyCommand(const Command &command);
   Status verifyLaunch(const KernelLaunch &launch, const std::string &name);
   Status verifyTail(const Command &command);
@@ -329,6 +330,17 @@ Status ModuleVerifier::verifyTail(const Command &command) {
   return {};
 }
 
+/// The fallback's rules: a kernel of a GPU on the call's operands.
+Status ModuleVerifier::verifyFallback(const Command &command) {
+  if (!isCuda)
+    return bad("a call of the CPU with a fallback", command.name);
+  if (!command.fallback.operands.empty())
+    return bad("a fallback with operands of its own", command.name);
+  KernelLaunch launch = command.fallback;
+  launch.operands = command.operands;
+  return verifyLaunch(launch, command.name);
+}
+
 Status ModuleVerifier::verifyCommand(const Command &command) {
   FUSION_RT_TRY(verifyName(command.name, "command"));
   switch (command.kind) {
@@ -342,6 +354,8 @@ Status ModuleVerifier::verifyCommand(const Command &command) {
                     command.call.computeTf32 || command.call.weightsLast))
       return bad("an activation, tf32 or laid out weights in a call of the CPU",
                  command.name);
+    if (command.hasFallback)
+      FUSION_RT_TRY(verifyFallback(command));
     return command.hasTail ? verifyTail(command) : Status();
   case CommandKind::Copy:
     if (command.source.size != command.target.size)

@@ -6,6 +6,10 @@
 //===----------------------------------------------------------------------===//
 #include "CudaExecutor.h"
 
+#include "Text.h"
+
+#include <algorithm>
+
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
@@ -113,6 +117,17 @@ Status CudaExecutor::prepare(int64_t batch) {
   return plan ? Status() : plan.status();
 }
 
+Expected<std::unique_ptr<CudaCall>>
+CudaExecutor::planCall(const Command &command, int64_t batch) {
+  if (!libraries) {
+    auto opened = CudaLibraries::open(*driver);
+    if (!opened)
+      return opened.status();
+    libraries = std::move(*opened);
+  }
+  return libraries->plan(command.call, batch);
+}
+
 Expected<BatchPlan *> CudaExecutor::planOf(int64_t batch) {
   auto known = plans.find(batch);
   if (known != plans.end())
@@ -124,18 +139,23 @@ Expected<BatchPlan *> CudaExecutor::planOf(int64_t batch) {
     const Command &command = program.commands[i];
     if (command.kind != CommandKind::Call)
       continue;
-    if (!libraries) {
-      auto opened = CudaLibraries::open(*driver);
-      if (!opened)
-        return opened.status();
-      libraries = std::move(*opened);
+    auto call = planCall(command, batch);
+    if (call) {
+      size = std::max(size, (*call)->workspace());
+      plan.calls[i] = std::move(*call);
+      continue;
     }
-    auto call = libraries->plan(command.call, batch);
-    if (!call)
-      return Status(call.status().code(), call.status().message(),
-                    command.name);
-    size = std::max(size, (*call)->workspace());
-    plan.calls[i] = std::move(*call);
+    const Status &status = call.status();
+    // A library that is missing, or lacks the call; not one without memory.
+    bool isLacking =
+        status.code() == Code::Environment || status.code() == Code::Rejected;
+    if (!isLacking || !command.hasFallback)
+      return Status(status.code(), status.message(), command.name);
+    std::string note =
+        "'" + escape(command.name) +
+        "' runs as a plain kernel, which is slow: " + status.message();
+    if (std::find(said.begin(), said.end(), note) == said.end())
+      said.push_back(std::move(note));
   }
   FUSION_RT_TRY(growWorkspace(size));
   return &(plans[batch] = std::move(plan));

@@ -80,6 +80,7 @@ public:
             workspaceSize * streams.size() + stagingSize};
   }
   Counters counters() const override { return total; }
+  std::vector<std::string> notes() const override { return said; }
 
 private:
   Status openDevice();
@@ -97,6 +98,8 @@ private:
                         void *const *outputs, CUstream stream);
 
   Expected<BatchPlan *> planOf(int64_t batch);
+  Expected<std::unique_ptr<CudaCall>> planCall(const Command &command,
+                                               int64_t batch);
   Status growWorkspace(uint64_t size);
   /// Puts all commands on the streams.
   Status enqueueAll(int64_t batch, BatchPlan &plan);
@@ -134,6 +137,7 @@ private:
   std::vector<CUstream> streams; ///< of the program
   std::vector<CUevent> events;   ///< of the program, then one a stream
   char *arena = nullptr, *constants = nullptr, *workspace = nullptr;
+  std::vector<std::string> said; ///< notes for the user
   /// The workspace is one part of `workspaceSize` bytes a stream.
   uint64_t arenaSize = 0, constantsSize = 0, workspaceSize = 0, stagingSize = 0;
   std::vector<char *> staging;  ///< by segment, made when first needed

@@ -42,6 +42,14 @@ Status CudaExecutor::enqueueCommand(size_t index, int64_t batch,
   case CommandKind::Launch:
     return launch(command.launch, batch, stream, command.name);
   case CommandKind::Call: {
+    if (!plan.calls[index]) {
+      KernelLaunch fallback = command.fallback;
+      fallback.operands = command.operands;
+      FUSION_RT_TRY(launch(fallback, batch, stream, command.name));
+      return command.hasTail
+                 ? launch(command.launch, batch, stream, command.name)
+                 : Status();
+    }
     std::vector<void *> operands;
     for (const Operand &operand : command.operands)
       operands.push_back(addressOf(operand.range));

@@ -92,6 +92,9 @@ public:
   /// The address of a range during the last run, or null (null backend).
   virtual const void *address(const ByteRange &range) const = 0;
 
+  /// What the user should know of how commands run here, one line each.
+  virtual std::vector<std::string> notes() const { return {}; }
+
   virtual MemoryUse memory() const = 0;
   virtual Counters counters() const = 0;
 };

@@ -4,9 +4,9 @@
 // earlier versions; what else the file keeps is ModuleFileTest.cpp's.
 //
 //===----------------------------------------------------------------------===//
+#include "CudaTesting.h"
 #include "Limits.h"
 #include "ModuleFormat.h"
-#include "TestModules.h"
 
 #include <gtest/gtest.h>
 
@@ -151,6 +151,34 @@ TEST(CudaModule, CallsKeepActivationAndTf32) {
                        m.program.commands[0].call.activation = Activation(9);
                      }),
              "unknown library call, element type or activation");
+}
+
+/// What stands in for a call has the call's operands, and is a kernel of a GPU.
+TEST(CudaModule, CallsKeepTheirFallback) {
+  Module module = poolModule();
+  auto bytes = writeModule(module);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  auto view = reread(*bytes);
+  ASSERT_TRUE(view.ok());
+  const Command &command = view->module.program.commands[0];
+  EXPECT_TRUE(command.hasFallback);
+  EXPECT_EQ(command.fallback.kernel, uint32_t(Relu));
+  EXPECT_EQ(command.fallback.units.base, 64);
+  EXPECT_FALSE(command.hasTail);
+  EXPECT_HAS(
+      refusal(module,
+              [](Module &m) { m.program.commands[0].fallback.kernel = 99; }),
+      "does not exist");
+  EXPECT_HAS(refusal(module,
+                     [](Module &m) {
+                       Command &call = m.program.commands[0];
+                       call.fallback.operands = call.operands;
+                     }),
+             "a fallback with operands of its own");
+  EXPECT_HAS(
+      refusal(linearModule(),
+              [](Module &m) { m.program.commands[0].hasFallback = true; }),
+      "a call of the CPU with a fallback");
 }
 
 /// Weights of a convolution may be stored channels-last, those of a product

@@ -293,6 +293,35 @@ TEST_F(CudaTest, RunsStopWhenAsked) {
 }
 
 /// Nothing is launched for no units, nor copied for no bytes.
+TEST_F(CudaTest, AKernelStandsInForALibrary) {
+  auto session = cudaSession(poolModule());
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  std::vector<float> x = numbers(64), y(64), expected;
+  for (float value : x)
+    expected.push_back(value < 0 ? 0 : value);
+  EXPECT_OK(run(**session, x.data(), y.data()));
+  EXPECT_EQ(y, expected);
+  EXPECT_EQ(fakeCudaCount("cuLaunchKernel"), 1u);
+  // Said once, with the reason.
+  EXPECT_OK(run(**session, x.data(), y.data()));
+  std::vector<std::string> notes = (*session)->executor().notes();
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("'call0' runs as a plain kernel"), std::string::npos)
+      << notes[0];
+  EXPECT_NE(notes[0].find("no CUDA library"), std::string::npos) << notes[0];
+}
+
+TEST_F(CudaTest, WithoutOneTheCallIsRefused) {
+  Module module = poolModule();
+  module.program.commands[0].hasFallback = false;
+  auto session = cudaSession(module);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  std::vector<float> x = numbers(64), y(64);
+  Status status = run(**session, x.data(), y.data());
+  EXPECT_EQ(status.code(), Code::Rejected);
+  EXPECT_EQ(status.op(), "call0");
+}
+
 TEST_F(CudaTest, EmptyWorkIsLeftOut) {
   ModuleBuilder builder;
   ByteRange x = builder.input("x", {0}), y = builder.output("y", {0});

@@ -55,6 +55,24 @@ inline Module sumModule(int64_t maxBatch = 1) {
   return forCuda(builder.build());
 }
 
+/// A pool of 1 x 1 windows, which no CUDA library computes: y = relu(x) by its
+/// fallback, on 64 floats.
+inline Module poolModule() {
+  ModuleBuilder builder;
+  ByteRange x = builder.input("x", {1, 1, 8, 8});
+  ByteRange y = builder.output("y", {1, 1, 8, 8});
+  LibraryCall pool;
+  pool.op = LibraryOp::AvgPool;
+  pool.inputShape = pool.outputShape = {{0, 1}, {0, 1}, {0, 8}, {0, 8}};
+  pool.window = pool.strides = pool.dilations = {1, 1};
+  pool.padLow = pool.padHigh = {0, 0};
+  Command &command = builder.call(pool, {x}, y);
+  command.hasFallback = true;
+  command.fallback.kernel = Relu;
+  command.fallback.units = {0, 64};
+  return forCuda(builder.build());
+}
+
 /// What `sumModule` makes of `x`.
 inline std::vector<float> sumOf(const std::vector<float> &x) {
   std::vector<float> y;

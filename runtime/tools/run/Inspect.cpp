@@ -85,6 +85,10 @@ static void printCommand(const Module &module, size_t index) {
       std::printf("; tail ");
       printLaunch(module, command.launch);
     }
+    if (command.hasFallback)
+      std::printf(
+          "; else %s",
+          escape(module.kernels[command.fallback.kernel].symbol).c_str());
     break;
   case CommandKind::Copy:
     std::printf("copy '%s': %s -> %s", escape(command.name).c_str(),

@@ -281,6 +281,8 @@ Status fusion::rt::runModule(const RunOptions &options) {
   if (!session)
     return session.status();
   FUSION_RT_TRY((*session)->prepare(inputs->batch));
+  for (const std::string &note : (*session)->executor().notes())
+    std::fprintf(stderr, "fusion-run: note: %s\n", note.c_str());
   Buffers buffers;
   FUSION_RT_TRY(makeBuffers(program, *inputs, buffers));
 

@@ -1,0 +1,98 @@
+//===- CudaFallback.cpp - Kernels for what a library lacks ----------------===//
+//
+// A call of a library has a kernel beside it, for machines that lack the
+// library or whose library lacks the call. It is made of the same group, by the
+// emitter of independent elements: right wherever there is a GPU, and slow.
+//
+//===----------------------------------------------------------------------===//
+#include "../Emitters.h"
+
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/IR/Remarks.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::codegen;
+
+DictionaryAttr codegen::withFallback(DictionaryAttr call, func::FuncOp kernel) {
+  NamedAttrList entries(call);
+  entries.set("fallback", kernel.getSymNameAttr());
+  entries.set("fallbackUnits", kernel->getAttr("fusion.units"));
+  entries.set("fallbackGrain", kernel->getAttr("fusion.grain"));
+  return entries.getDictionary(call.getContext());
+}
+
+DictionaryAttr codegen::withoutFallback(DictionaryAttr call) {
+  if (!call)
+    return call;
+  NamedAttrList entries(call);
+  for (StringRef name : {"fallback", "fallbackUnits", "fallbackGrain"})
+    entries.erase(name);
+  return entries.getDictionary(call.getContext());
+}
+
+func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
+                                       GroupOp group, const LibraryPlan &plan,
+                                       const BatchExtents &extents, bool isFast,
+                                       const Twine &description) {
+  auto call = cast<DictionaryAttr>(plan.call);
+  ArrayRef<int64_t> operands =
+      call.getAs<DenseI64ArrayAttr>("operands").asArrayRef();
+  unsigned target = operands.size() - 1;
+  SmallVector<std::pair<unsigned, unsigned>> inPlace;
+  KernelBuilder k(kernels, name, operands.size(), group.getLoc(), extents,
+                  Machine::Cuda);
+  k.isFast = isFast;
+  if (plan.inPlace) {
+    auto [output, input] = *plan.inPlace;
+    inPlace.push_back({output, input});
+    k.allowInPlace(target, llvm::find(operands, input) - operands.begin());
+  }
+  k.sealAliases();
+  SmallVector<std::pair<Value, unsigned>> stores{{plan.chained, target}};
+  describeOperands(k, group, operands, stores, inPlace);
+  BodyEvaluator evaluator(k, group.getBodyBlock());
+  for (unsigned i = 0; i < target; ++i)
+    evaluator.bindOperand(group.getBodyBlock()->getArgument(operands[i]), i);
+  SetVector<Operation *> ops;
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  (void)getBackwardSlice(plan.chained, &ops, options);
+  KernelTask task{k, evaluator, group, stores, llvm::to_vector(ops)};
+  std::string reason;
+  std::optional<KernelShape> shape = emitCudaLoop(task, reason);
+  auto remarkOptions =
+      remark::RemarkOpts::name("emit-fallback").category("fusion");
+  if (!shape) {
+    k.function.erase();
+    remark::missed(group.getLoc(), remarkOptions) << remark::reason(
+        "no kernel stands in for the library's call: {0}", reason);
+    return nullptr;
+  }
+  k.finish(shape->units, shape->grain, shape->threads, description);
+  remark::passed(group.getLoc(), remarkOptions) << remark::reason(
+      "kernel {0} runs where the library lacks the call", name.str());
+  return k.function;
+}
+
+func::FuncOp codegen::emitCudaFallbacks(ModuleOp kernels, StringRef name,
+                                        GroupOp launch,
+                                        ArrayRef<func::FuncOp> members,
+                                        const Twine &description) {
+  SmallVector<HorizontalMember> parts;
+  int64_t firstOperand = 0;
+  for (func::FuncOp member : members) {
+    auto number = [&](StringRef key) {
+      return member->getAttrOfType<IntegerAttr>(key).getInt();
+    };
+    auto units = member->getAttrOfType<ExtentAttr>("fusion.units");
+    parts.push_back({FlatSymbolRefAttr::get(member.getSymNameAttr()),
+                     firstOperand, Extent{units.getScale(), units.getBase()},
+                     number("fusion.grain"), number("fusion.threads")});
+    firstOperand += number("fusion.operands");
+  }
+  if (failed(emitCudaHorizontalKernel(kernels, name, launch.getLoc(), parts,
+                                      description)))
+    return nullptr;
+  return kernels.lookupSymbol<func::FuncOp>(name);
+}
