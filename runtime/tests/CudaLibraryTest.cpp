@@ -270,7 +270,11 @@ public:
               int64_t members = 1, int64_t stride = 1, int shift = 0);
   void conv(DType type, bool channelsLast, Shape input, Shape weights,
             int64_t step, int64_t pad, bool bias, bool addend,
-            Activation activation, int64_t stride = 1);
+            Activation activation, int64_t stride = 1, bool laidOut = false);
+  /// `weights`: [C, O, window...]; the output is `extra` longer at its ends.
+  void convTranspose(DType type, bool channelsLast, bool laidOut, Shape input,
+                     Shape weights, int64_t step, int64_t pad, int64_t extra,
+                     bool bias, bool addend, Activation activation);
 
   int64_t passed = 0, failed = 0;
   Status missing;
@@ -353,7 +357,7 @@ void Tests::matMul(DType type, Shape lhs, Shape rhs, bool transposeLhs,
 
 void Tests::conv(DType type, bool channelsLast, Shape input, Shape weights,
                  int64_t step, int64_t pad, bool bias, bool addend,
-                 Activation activation, int64_t stride) {
+                 Activation activation, int64_t stride, bool laidOut) {
   size_t spatial = input.size() - 2;
   Shape out = {input[0], weights[0]};
   for (size_t d = 0; d < spatial; ++d)
@@ -364,6 +368,7 @@ void Tests::conv(DType type, bool channelsLast, Shape input, Shape weights,
   call.hasAddend = addend;
   call.activation = activation;
   call.channelsLast = channelsLast;
+  call.weightsLast = laidOut;
   call.inputShape = affine(input);
   call.weightShape = affine(weights);
   call.outputShape = affine(out);
@@ -408,14 +413,87 @@ void Tests::conv(DType type, bool channelsLast, Shape input, Shape weights,
       for (int64_t c = 0; c < input[1]; ++c)
         total += in[0][channelsLast ? (n * pixels + at) * input[1] + c
                                     : (n * input[1] + c) * pixels + at] *
-                 in[1][(o * input[1] + c) * window + tap];
+                 in[1][laidOut ? (o * window + tap) * input[1] + c
+                               : (o * input[1] + c) * window + tap];
     }
     return total;
   };
   run(std::string("conv ") + (channelsLast ? "nhwc " : "nchw ") +
-          textOf(input) + " " + textOf(weights) + " step " +
-          std::to_string(step) + " pad " + std::to_string(pad),
+          textOf(input) + " " + textOf(weights) + (laidOut ? " ohwi" : "") +
+          " step " + std::to_string(step) + " pad " + std::to_string(pad),
       call, shapes, out[1], channelsLast ? 1 : positions, stride, sum);
+}
+
+void Tests::convTranspose(DType type, bool channelsLast, bool laidOut,
+                          Shape input, Shape weights, int64_t step, int64_t pad,
+                          int64_t extra, bool bias, bool addend,
+                          Activation activation) {
+  size_t spatial = input.size() - 2;
+  Shape out = {input[0], weights[1]};
+  for (size_t d = 0; d < spatial; ++d)
+    out.push_back((input[d + 2] - 1) * step + weights[d + 2] - 2 * pad + extra);
+  LibraryCall call;
+  call.op = LibraryOp::ConvTranspose;
+  call.dtype = type;
+  call.hasBias = bias;
+  call.hasAddend = addend;
+  call.activation = activation;
+  call.channelsLast = channelsLast;
+  call.weightsLast = laidOut;
+  call.inputShape = affine(input);
+  call.weightShape = affine(weights);
+  call.outputShape = affine(out);
+  call.strides.assign(spatial, step);
+  call.dilations.assign(spatial, 1);
+  call.padLow.assign(spatial, pad);
+  call.padHigh.assign(spatial, pad - extra);
+  std::vector<Shape> shapes = {input, weights};
+  if (bias)
+    shapes.push_back({out[1]});
+  if (addend)
+    shapes.push_back(out);
+  shapes.push_back(out);
+  int64_t positions = countOf(out) / (out[0] * out[1]);
+  int64_t pixels = countOf(input) / (input[0] * input[1]);
+  int64_t window = countOf(weights) / (weights[0] * weights[1]);
+  auto sum = [=](const Values *in, int64_t i) {
+    int64_t o, position;
+    if (channelsLast) {
+      o = i % out[1];
+      position = i / out[1] % positions;
+    } else {
+      position = i % positions;
+      o = i / positions % out[1];
+    }
+    int64_t n = i / (out[1] * positions);
+    double total = 0;
+    for (int64_t tap = 0; tap < window; ++tap) {
+      int64_t at = 0, scale = 1, tapRest = tap, rest = position;
+      bool inside = true;
+      for (size_t d = spatial; d-- > 0;) {
+        int64_t moved = rest % out[d + 2] + pad - tapRest % weights[d + 2];
+        rest /= out[d + 2];
+        tapRest /= weights[d + 2];
+        inside &=
+            moved >= 0 && moved % step == 0 && moved / step < input[d + 2];
+        at += moved / step * scale;
+        scale *= input[d + 2];
+      }
+      if (!inside)
+        continue;
+      for (int64_t c = 0; c < input[1]; ++c)
+        total += in[0][channelsLast ? (n * pixels + at) * input[1] + c
+                                    : (n * input[1] + c) * pixels + at] *
+                 in[1][laidOut ? (c * window + tap) * out[1] + o
+                               : (c * out[1] + o) * window + tap];
+    }
+    return total;
+  };
+  run(std::string("conv_transpose ") + (channelsLast ? "nhwc " : "nchw ") +
+          textOf(input) + " " + textOf(weights) + (laidOut ? " ohwi" : "") +
+          " step " + std::to_string(step) + " pad " + std::to_string(pad) +
+          " extra " + std::to_string(extra),
+      call, shapes, out[1], channelsLast ? 1 : positions, 1, sum);
 }
 
 static void runAll(Tests &tests) {
@@ -465,6 +543,32 @@ static void runAll(Tests &tests) {
       tests.conv(type, last, {1, 8, 5, 6, 7}, {8, 8, 3, 3, 3}, 1, 1, true,
                  false, none);
     }
+  for (DType type : {DType::F32, DType::F16, DType::BF16}) {
+    // Weights that the module has laid out.
+    for (bool addend : {false, true})
+      tests.conv(type, true, {2, 16, 9, 7}, {24, 16, 3, 3}, 1, 1, true, addend,
+                 relu, 1, true);
+    tests.conv(type, true, {2, 3, 11, 11}, {5, 3, 3, 3}, 2, 0, true, false,
+               none, 1, true);
+    tests.conv(type, true, {2, 8, 13}, {16, 8, 5}, 1, 2, false, false, none, 1,
+               true);
+    tests.conv(type, true, {1, 8, 5, 6, 7}, {8, 8, 3, 3, 3}, 1, 1, true, false,
+               relu, 1, true);
+    for (bool laidOut : {false, true}) {
+      for (int bits = 0; bits < 8; ++bits)
+        tests.convTranspose(type, true, laidOut, {2, 16, 5, 6}, {16, 8, 3, 3},
+                            2, 1, 1, bits & 1, bits & 2,
+                            bits & 4 ? relu : none);
+      tests.convTranspose(type, true, laidOut, {2, 24, 5, 6}, {24, 16, 2, 2}, 2,
+                          0, 0, true, false, relu);
+      tests.convTranspose(type, true, laidOut, {2, 3, 7, 5}, {3, 5, 3, 3}, 1, 1,
+                          0, true, false, none);
+      tests.convTranspose(type, true, laidOut, {2, 8, 9}, {8, 16, 4}, 2, 1, 0,
+                          true, false, none);
+      tests.convTranspose(type, true, laidOut, {1, 8, 3, 4, 5}, {8, 8, 2, 2, 2},
+                          2, 0, 0, true, false, none);
+    }
+  }
   for (DType type : {DType::F16, DType::BF16}) {
     tests.conv(type, true, {32, 64, 56, 56}, {64, 64, 3, 3}, 1, 1, true, false,
                relu, 997);

@@ -13,6 +13,12 @@ namespace fusion::rt::cuda {
 
 struct DnnApi;
 
+/// A call with the name of what it runs.
+class DnnCall : public CudaCall {
+public:
+  virtual std::string describe() const = 0;
+};
+
 /// A cuDNN handle of the current context. Calls that it planned must not
 /// outlive it.
 class Dnn {
@@ -21,11 +27,15 @@ public:
   static Expected<std::unique_ptr<Dnn>> open();
   ~Dnn();
 
-  /// `call.op` is Conv, of F16, BF16 or F32, padded alike at both ends of a
-  /// dimension. `blas` lays out weights; null where none must be. `Resources`
-  /// if no engine computes it.
+  /// `call.op` is Conv or ConvTranspose, of F16, BF16 or F32, padded alike at
+  /// both ends of a dimension. `blas` lays out weights; null where none must
+  /// be. `Resources` if no engine computes it.
   Expected<std::unique_ptr<CudaCall>> planConv(const LibraryCall &call,
                                                int64_t batch, BlasLt *blas);
+  /// Up to `most` ways to compute it, in the order of cuDNN's heuristics; the
+  /// first is what `planConv` takes.
+  Expected<std::vector<std::unique_ptr<DnnCall>>>
+  planConvs(const LibraryCall &call, int64_t batch, BlasLt *blas, size_t most);
   /// Whether `planConv` needs `blas`.
   static bool movesWeights(const LibraryCall &call);
 

@@ -26,6 +26,7 @@ enum class DnnKind : int {
   Engine = 2,
   Plan = 5,
   ConvolutionForward = 10,
+  ConvolutionData = 12,
   PointwiseOp = 13,
   Graph = 15,
   VariantPack = 16,
@@ -47,12 +48,13 @@ constexpr int kPointwiseMode = 0, kPointwisePrecision = 1,
               kConfigEngine = 300, kPlanHandle = 400, kPlanConfig = 401,
               kPlanWorkspace = 402, kForwardAlpha = 700, kForwardBeta = 701,
               kForwardConvolution = 702, kForwardW = 703, kForwardX = 704,
-              kForwardY = 705, kPointwiseOp = 750, kPointwiseX = 751,
-              kPointwiseB = 752, kPointwiseY = 753, kGraphHandle = 800,
-              kGraphOps = 801, kTensorAlignment = 900, kTensorType = 901,
-              kTensorDims = 902, kTensorStrides = 903, kTensorId = 906,
-              kTensorVirtual = 907, kPackIds = 1000, kPackPointers = 1001,
-              kPackWorkspace = 1003, kEngineNotes = 1303;
+              kForwardY = 705, kGradientAlpha = 706, kPointwiseOp = 750,
+              kPointwiseX = 751, kPointwiseB = 752, kPointwiseY = 753,
+              kGraphHandle = 800, kGraphOps = 801, kTensorAlignment = 900,
+              kTensorType = 901, kTensorDims = 902, kTensorStrides = 903,
+              kTensorId = 906, kTensorVirtual = 907, kPackIds = 1000,
+              kPackPointers = 1001, kPackWorkspace = 1003, kEngineNumber = 1301,
+              kEngineNotes = 1303;
 // Values
 constexpr int kDnnF32 = 0, kDnnF16 = 2, kDnnBF16 = 9;
 constexpr int kCrossCorrelation = 1, kModeAdd = 0, kModeRelu = 100;

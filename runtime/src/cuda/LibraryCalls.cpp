@@ -38,7 +38,7 @@ Expected<std::unique_ptr<CudaCall>> Libraries::plan(const LibraryCall &call,
   bool isMatMul = call.op == LibraryOp::MatMul;
   bool hasType = type == DType::F16 || type == DType::BF16 ||
                  type == DType::F32 || (type == DType::F64 && isMatMul);
-  if (!hasType || (!isMatMul && call.op != LibraryOp::Conv))
+  if (!hasType || call.op == LibraryOp::AvgPool)
     return Status(Code::Rejected,
                   "no CUDA library is called for this op or element type; "
                   "compile the model again");

@@ -1,0 +1,80 @@
+//===- DnnGraph.h - Operations that cuDNN runs as one -----------*- C++ -*-===//
+//
+// Builds the operations of one graph and asks cuDNN how it may be run. The
+// first error is kept: operations are added without looking, `plan` says what
+// went wrong.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_RUNTIME_CUDA_DNNGRAPH_H
+#define FUSION_RUNTIME_CUDA_DNNGRAPH_H
+
+#include "DnnApi.h"
+
+namespace fusion::rt::cuda {
+
+/// A way to run a graph.
+struct DnnPlan {
+  DnnObject plan;
+  std::vector<int64_t> ids; ///< of the tensors in memory
+  uint64_t workspace = 0;   ///< bytes
+  std::string engine;       ///< cuDNN's number of it, for messages
+
+  /// Runs it on `stream`; `memory[id]` is the address of a tensor.
+  Status run(const DnnApi &api, DnnHandle handle, CUstream stream,
+             const std::vector<void *> &memory, void *workspace);
+};
+
+class DnnGraph {
+public:
+  using Dims = std::vector<int64_t>;
+  /// A tensor by its place in the graph.
+  using Tensor = size_t;
+
+  DnnGraph(const DnnApi &api, DnnHandle handle) : api(api), handle(handle) {}
+
+  /// A tensor in memory: `id` is its index into what `DnnPlan::run` is given.
+  Tensor addMemory(int64_t id, int type, const Dims &dims, const Dims &strides);
+  /// An f32 tensor that is never written to memory, nor are its strides.
+  Tensor addVirtual(const Dims &dims, const Dims &strides);
+
+  struct Window {
+    Dims strides, dilations, padLow, padHigh;
+  };
+  /// y = the cross-correlation of x with w, summed in f32; or, `isGradient`, x
+  /// = its gradient at y.
+  void addConvolution(Tensor x, Tensor w, Tensor y, const Window &window,
+                      bool isGradient);
+  /// y = mode(x), or mode(x, *b), in f32.
+  void addPointwise(int mode, Tensor x, const Tensor *b, Tensor y);
+
+  /// What an engine may do beside computing in the operands' precision, the
+  /// same bits at every run, NaN and infinity where the sums have them.
+  struct Promises {
+    /// f32 may become tf32 or narrower.
+    bool mayNarrow = false;
+  };
+  /// Up to `most` plans, in the order of cuDNN's heuristics; at least one.
+  /// `Resources` if no engine keeps the promises.
+  Expected<std::vector<DnnPlan>> plan(const Promises &promises, size_t most);
+
+private:
+  void note(const Status &status) {
+    if (error.ok())
+      error = status;
+  }
+  Tensor add(int64_t id, int type, const Dims &dims, const Dims &strides,
+             bool isVirtual);
+  bool keeps(const Promises &promises, const DnnObject &engine) const;
+  Status tryMode(const DnnObject &graph, int mode, const Promises &promises,
+                 size_t most, std::vector<DnnPlan> &plans);
+
+  const DnnApi &api;
+  DnnHandle handle;
+  std::vector<DnnObject> tensors, ops, attributes;
+  std::vector<int64_t> ids;
+  Status error;
+};
+
+} // namespace fusion::rt::cuda
+
+#endif // FUSION_RUNTIME_CUDA_DNNGRAPH_H
