@@ -3,9 +3,10 @@
 // `fusionrt-cuda-conv-plans [LIST]` plans a convolution with bias and relu in
 // every way that keeps our promises, in the order of cuDNN's heuristics, and
 // prints the time of each, and whether a NaN of the image comes through. The
-// first is what a module runs. A line of LIST reads: dtype N C H W O KH KW pad
-// stride; without LIST the three convolutions of the suite `seed2` are taken.
-// Eight sets of operands take turns, so that none is found in the cache.
+// first is what a module runs. A line of LIST reads: dtype N C H W O KH KW low
+// high stride groups, where low and high are the padding; without LIST the
+// three convolutions of the suite `seed2` are taken. Eight sets of operands
+// take turns, so that none is found in the cache.
 //
 //===----------------------------------------------------------------------===//
 #include "Dnn.h"
@@ -32,8 +33,9 @@ struct Case {
 bool parse(const std::string &line, Case &result) {
   std::istringstream in(line);
   std::string dtype;
-  int64_t n, c, h, w, o, kh, kw, pad, step;
-  if (!(in >> dtype >> n >> c >> h >> w >> o >> kh >> kw >> pad >> step))
+  int64_t n, c, h, w, o, kh, kw, low, high, step, groups;
+  if (!(in >> dtype >> n >> c >> h >> w >> o >> kh >> kw >> low >> high >>
+        step >> groups))
     return false;
   LibraryCall &call = result.call;
   call.dtype = dtype == "f32"    ? DType::F32
@@ -42,14 +44,16 @@ bool parse(const std::string &line, Case &result) {
   call.hasBias = call.channelsLast = call.weightsLast = true;
   call.activation = Activation::Relu;
   call.inputShape = {{0, n}, {0, c}, {0, h}, {0, w}};
-  call.weightShape = {{0, o}, {0, c}, {0, kh}, {0, kw}};
+  call.weightShape = {{0, o}, {0, c / groups}, {0, kh}, {0, kw}};
   call.outputShape = {{0, n},
                       {0, o},
-                      {0, (h + 2 * pad - kh) / step + 1},
-                      {0, (w + 2 * pad - kw) / step + 1}};
+                      {0, (h + low + high - kh) / step + 1},
+                      {0, (w + low + high - kw) / step + 1}};
   call.strides = {step, step};
   call.dilations = {1, 1};
-  call.padLow = call.padHigh = {pad, pad};
+  call.padLow = {low, low};
+  call.padHigh = {high, high};
+  call.groups = groups;
   result.text = line;
   return true;
 }
@@ -224,9 +228,9 @@ Status Bench::run(const Case &test) {
 }
 
 int main(int argc, char **argv) {
-  std::vector<std::string> lines = {"f16 32 64 56 56 64 3 3 1 1",
-                                    "f16 32 256 56 56 64 1 1 0 1",
-                                    "f16 32 512 7 7 512 3 3 1 1"};
+  std::vector<std::string> lines = {"f16 32 64 56 56 64 3 3 1 1 1 1",
+                                    "f16 32 256 56 56 64 1 1 0 0 1 1",
+                                    "f16 32 512 7 7 512 3 3 1 1 1 1"};
   if (argc > 1) {
     std::ifstream list(argv[1]);
     lines.clear();
@@ -237,8 +241,14 @@ int main(int argc, char **argv) {
   Status status = bench.open();
   for (const std::string &line : lines) {
     Case test;
-    if (status.ok() && parse(line, test))
-      status = bench.run(test);
+    if (!status.ok() || !parse(line, test))
+      continue;
+    Status ran = bench.run(test);
+    // That there is no plan is an answer too.
+    if (ran.code() == Code::Resources)
+      std::printf("%s: %s\n", line.c_str(), ran.message().c_str());
+    else
+      status = ran;
   }
   if (!status.ok())
     std::fprintf(stderr, "error: %s\n", status.message().c_str());

@@ -27,9 +27,8 @@ public:
   static Expected<std::unique_ptr<Dnn>> open();
   ~Dnn();
 
-  /// `call.op` is Conv or ConvTranspose, of F16, BF16 or F32, padded alike at
-  /// both ends of a dimension. `blas` lays out weights; null where none must
-  /// be. `Resources` if no engine computes it.
+  /// `call.op` is Conv or ConvTranspose, of F16, BF16 or F32. `blas` lays out
+  /// weights; null where none must be. `Resources` if no engine computes it.
   Expected<std::unique_ptr<CudaCall>> planConv(const LibraryCall &call,
                                                int64_t batch, BlasLt *blas);
   /// Up to `most` ways to compute it, in the order of cuDNN's heuristics; the

@@ -165,20 +165,18 @@ Status ConvCall::prepare(int64_t batch) {
       call.activation != Activation::Relu)
     return Status(Code::Rejected, "cuDNN runs no gelu behind a convolution; "
                                   "compile the model again");
-  bool padsAlike = true;
-  for (size_t i = 0; i < call.padLow.size(); ++i) {
-    int64_t cut = call.padLow[i] - call.padHigh[i];
-    // A transposed convolution's output is as long as it is told to be: the
-    // steps of the convolution that it undoes need not reach the end.
-    padsAlike &= call.op == LibraryOp::ConvTranspose
-                     ? cut >= 0 && cut < call.strides[i]
-                     : cut == 0;
+  // A transposed convolution's output is as long as it is told to be: the steps
+  // of the convolution that it undoes need not reach the end.
+  if (call.op == LibraryOp::ConvTranspose) {
+    for (size_t i = 0; i < call.padLow.size(); ++i) {
+      int64_t cut = call.padLow[i] - call.padHigh[i];
+      if (cut < 0 || cut >= call.strides[i])
+        return Status(Code::Rejected,
+                      "cuDNN can't pad a transposed convolution so; compile "
+                      "the model again");
+    }
+    call.padHigh = call.padLow;
   }
-  if (!padsAlike || call.groups != 1)
-    return Status(Code::Rejected,
-                  "cuDNN is not used for groups or for unlike padding of the "
-                  "ends of a dimension; compile the model again");
-  call.padHigh = call.padLow;
   x = shapeOf(call.inputShape, batch);
   w = shapeOf(call.weightShape, batch);
   y = shapeOf(call.outputShape, batch);
