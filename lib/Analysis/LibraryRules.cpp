@@ -36,10 +36,10 @@ static constexpr LibraryRule cudaMatmul(llvm::StringLiteral dtype,
           !isNarrow,   "cuBLASLt", "12.0", activations};
 }
 
-static constexpr LibraryRule cudaConv(llvm::StringLiteral dtype,
-                                      bool isNarrow) {
-  return {"conv", dtype,          3,         5,       "nhwc", true,
-          true,   "not verified", !isNarrow, "cuDNN", "9.0",  "relu"};
+static constexpr LibraryRule
+cudaConv(llvm::StringLiteral op, llvm::StringLiteral dtype, bool isNarrow) {
+  return {op,   dtype,          3,         5,       "nhwc", true,
+          true, "not verified", !isNarrow, "cuDNN", "9.0",  "relu"};
 }
 
 /// Narrow results are rounded once, behind the epilogue.
@@ -48,9 +48,12 @@ static constexpr LibraryRule cudaRules[] = {
     cudaMatmul("bf16", true, "relu gelu_tanh"),
     cudaMatmul("f32", false, "relu gelu_tanh"),
     cudaMatmul("f64", false, ""),
-    cudaConv("f16", true),
-    cudaConv("bf16", true),
-    cudaConv("f32", false),
+    cudaConv("conv", "f16", true),
+    cudaConv("conv", "bf16", true),
+    cudaConv("conv", "f32", false),
+    cudaConv("conv_transpose", "f16", true),
+    cudaConv("conv_transpose", "bf16", true),
+    cudaConv("conv_transpose", "f32", false),
 };
 
 static constexpr LibraryRefusal refusals[] = {
@@ -89,17 +92,33 @@ static std::string checkCudaDetails(Operation *op) {
     if (cast<RankedTensorType>(operand.getType()).getElementType() !=
         getElementTypeOrSelf(op->getResult(0)))
       return "operands and result differ in element type";
-  auto conv = dyn_cast<ConvOp>(op);
-  if (!conv)
+  // Seen with cuDNN 9: no engine for most epilogues of images that are not
+  // channels-last, no fast one for groups.
+  auto checkImages = [](auto conv) -> std::string {
+    if (conv.getGroups() != 1)
+      return "grouped convolutions have no fast plan in the library";
+    if (conv.getLayout() != Layout::NHWC)
+      return "the library is given channels-last images only";
     return "";
-  if (conv.getGroups() != 1)
-    return "grouped convolutions have no fast plan in the library";
-  if (conv.getPadLow() != conv.getPadHigh())
-    return "the library pads both ends of a dimension alike";
-  // Seen with cuDNN 9: no engine for most epilogues of others.
-  if (conv.getLayout() != Layout::NHWC)
-    return "the library is given channels-last images only";
-  return "";
+  };
+  return llvm::TypeSwitch<Operation *, std::string>(op)
+      .Case([&](ConvOp conv) -> std::string {
+        if (conv.getPadLow() != conv.getPadHigh())
+          return "the library pads both ends of a dimension alike";
+        return checkImages(conv);
+      })
+      .Case([&](ConvTransposeOp conv) -> std::string {
+        // The gradient of a convolution that pads both ends by pad_low and
+        // whose last steps need not reach the end.
+        for (auto [low, high, extra, stride] :
+             llvm::zip(conv.getPadLow(), conv.getPadHigh(),
+                       conv.getOutputPadding(), conv.getStrides()))
+          if (low - high + extra < 0 || low - high + extra >= stride)
+            return "the library cuts both ends of a dimension alike, the end "
+                   "by up to a stride less";
+        return checkImages(conv);
+      })
+      .Default([](Operation *) { return std::string(); });
 }
 
 /// What the shapes and attributes of `op` have against oneDNN, or "".

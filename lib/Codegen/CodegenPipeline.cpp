@@ -49,7 +49,6 @@ void fusion::registerCodegenPipelines() {
       "fusion-codegen", "The codegen phase: every group becomes a kernel",
       [](OpPassManager &manager, const PhaseOptions &options) {
         buildCodegenPipeline(
-            manager,
-            CodegenOptions{options.cpu, options.target, options.fp, ""});
+            manager, CodegenOptions{options.cpu, options.target, options.fp});
       });
 }

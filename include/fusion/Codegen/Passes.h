@@ -28,7 +28,7 @@ struct CodegenOptions {
   std::string target = "cpu"; ///< or "cuda"
   std::string fp = "strict";  ///< or "fast"
   /// Of the files that hold weights; empty: the module's own.
-  std::string parameterFolder;
+  std::string parameterFolder = "";
 };
 
 /// The phase: from groups to kernels in the LLVM dialect.

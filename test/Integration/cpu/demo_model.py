@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The demo network, end to end: every BatchNorm is folded, no transpose is left
-between convolutions, the answers are onnxruntime's at every batch size with one
-module, and the arena for batches up to N is not larger than that of a module
-compiled for N alone.
+between convolutions, for a GPU neither, the answers are onnxruntime's at every batch
+size with one module, and the arena for batches up to N is not larger than that of a
+module compiled for N alone.
 """
 
 import json
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -39,6 +40,18 @@ def main():
         run("fusion-compile", "static.mlir", "-o", "static.fsn", cwd=folder)
         dynamic, static = arena("cls.fsn", folder), arena("static.fsn", folder)
         checks.check("the arena is not larger than the static one's", 0 < dynamic <= static, f"{dynamic} and {static} bytes")
+
+        # No GPU is needed to compile for one, nor to count what would run on it.
+        run("fusion-compile", "cls.mlir", "--target=cuda:sm_90", "--ptxas=off", "-o", "gpu.fsn", cwd=folder)
+        listing = run("fusion-run", "gpu.fsn", "--inspect", cwd=folder).stdout
+        kernels = dict(re.findall(r"^kernel (\w+): (.*)", listing, re.M))
+        moves = [name for name, what in kernels.items() if "transpose" in what]
+        launched = re.findall(r" stream 0 launch '.*?': (\w+)", listing)
+        checks.check("one transpose runs on a GPU", sum(launched.count(name) for name in moves) == 1, str(moves))
+        calls = re.findall(r" call '.*?': (conv\w*) f32 (\S+)", listing)
+        checks.check("cuDNN's convolutions read channels last", len(calls) > 30 and
+                     all(order == "nhwc" for _, order in calls), f"{len(calls)} of them")
+        checks.check("the first has its weights laid out", "f32 nhwc ohwi +bias" in listing)
 
         session = onnxruntime.InferenceSession(str(folder / "cls.onnx"))
         inputs = np.random.default_rng(11).standard_normal((LARGEST, 3, 48, 192), np.float32)

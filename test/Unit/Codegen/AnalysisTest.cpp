@@ -165,6 +165,45 @@ TEST(LibraryRules, CudaTakesChannelsLastOnly) {
   }
 }
 
+/// A transposed convolution is a gradient: the output may be longer than the
+/// convolution's steps reach, by less than one stride.
+TEST(LibraryRules, CudaTakesGradientsOfConvolutions) {
+  struct Case {
+    const char *attributes, *reason;
+    int64_t size; // of the output, from 5 positions under a window of 3
+  };
+  const char *kUnlike = "the library cuts both ends of a dimension alike, the "
+                        "end by up to a stride less";
+  for (const Case &test :
+       {Case{"pad_low = [1] pad_high = [1] output_padding = [0]", "", 9},
+        Case{"pad_low = [1] pad_high = [1] output_padding = [1]", "", 10},
+        Case{"pad_low = [1] pad_high = [0] output_padding = [0]", "", 10},
+        Case{"pad_low = [0] pad_high = [1] output_padding = [0]", kUnlike, 10},
+        Case{"pad_low = [1] pad_high = [0] output_padding = [1]", kUnlike,
+             11}}) {
+    std::string result = "tensor<1x" + std::to_string(test.size) + "x2xf16>";
+    Parsed p(
+        (R"(
+    module attributes {fusion.target = "cuda", fusion.fp = "fast"} {
+    func.func @main(%x: tensor<1x5x4xf16>, %w: tensor<4x2x3xf16>) -> )" +
+         result + R"( {
+      %0 = fusion.conv_transpose %x, %w strides = [2] )" +
+         test.attributes +
+         R"( dilations = [1] groups = 1 layout = nhwc : tensor<1x5x4xf16>, tensor<4x2x3xf16>
+      return %0 : )" +
+         result + "\n}}")
+            .c_str());
+    ASSERT_TRUE(p.main) << test.attributes;
+    std::string reason;
+    const LibraryRule *rule =
+        findLibraryRule(p.find<ConvTransposeOp>(), &reason);
+    EXPECT_EQ(rule == nullptr, *test.reason != 0) << test.attributes;
+    EXPECT_EQ(reason, test.reason);
+    if (rule)
+      EXPECT_EQ(rule->library, "cuDNN");
+  }
+}
+
 static constexpr char kCudaEpilogue[] = R"(
     func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>, %b: tensor<4xf32>, %s: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
       %0 = fusion.matmul %x, %y : tensor<2x3xf32>, tensor<3x4xf32>
