@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
 
 from conftest import BIN, ROOT
-from fusion_compiler.bench import bars, calibrate, run, seed2, table, timing, xla
+from fusion_compiler.bench import bars, calibrate, dram, launched, nodes, run, seed2, table, timing, worker, xla
 from fusion_compiler.bench.bars import Bar
 from fusion_compiler.cli import main
 
@@ -56,11 +57,53 @@ def test_contenders_take_turns_and_drift_cancels():
     contenders = {"ours": contender("ours"), "peer": contender("peer")}
     times = timing.interleave(contenders, lambda _c: clock, rounds=10)
     turns = [name for name, _count in clock.log[4:]]  # two warm-up batches each
-    assert turns == ["ours", "peer", "peer", "ours"] * 5
+    assert [sorted(turns[i:i + 2]) for i in range(0, 20, 2)] == [["ours", "peer"]] * 10
     # 22 batches later the clock is a quarter slower; neighbours differ by 1 %.
-    assert times["ours"].rounds[-1] > 1.2 * times["ours"].rounds[0]
-    assert timing.ratio(times["peer"], times["ours"]) == pytest.approx(3.0, rel=0.011)
+    assert times["ours"].rounds[-1] > 1.15 * times["ours"].rounds[0]
+    ratio = timing.Ratio.of(times["peer"], times["ours"])
+    assert ratio.median == pytest.approx(3.0, rel=0.011)
+    assert 3 / 1.011 < ratio.low <= ratio.median <= ratio.high < 3 * 1.011
     assert times["ours"].as_json()["rounds"] == 10
+
+
+def test_orders_differ_and_nothing_follows_itself():
+    names = ["a", "b", "c", "d"]
+    orders = timing.orders(names, 60)
+    assert all(sorted(order) == names for order in orders) and len({tuple(order) for order in orders}) > 12
+    assert orders == timing.orders(names, 60)
+    turns = [name for order in orders for name in order]
+    assert all(a != b for a, b in zip(turns, turns[1:]))
+    # Each is first about as often as it is last, and next to each other one.
+    followers = {(a, b) for a, b in zip(turns, turns[1:])}
+    assert len(followers) == 12
+    assert timing.orders(["alone"], 2) == [["alone"], ["alone"]]
+
+
+def test_intervals_by_hand():
+    # Of 9 tosses, at most one head has odds 10 / 512, at most two 46 / 512: ranks 2 and 8.
+    assert timing.interval([9, 1, 8, 2, 7, 3, 6, 4, 5]) == (2, 8)
+    # Of 31, at most nine heads have odds 0.0147, at most ten 0.0354: ranks 10 and 22.
+    assert timing.interval(list(range(1, 32))) == (10, 22)
+    # Of 5, none has odds 1 / 32 already: all that can be said is the range.
+    assert timing.interval([3, 1, 2, 5, 4]) == (1, 5)
+    assert timing.interval([7]) == (7, 7)
+
+
+def test_a_clock_with_two_states_does_not_decide_by_order():
+    """What runs after a large product gets the low clock: a fixed order would give one side the high one."""
+    class Throttled:
+        def __init__(self):
+            self.last = None
+
+        def batch(self, launches, _count):
+            name = launches[0].__name__
+            slow = self.last == "product"
+            self.last = name
+            return {"ours": 100.0, "product": 100.0, "small": 100.0}[name] * (1.25 if slow else 1.0)
+
+    clock = Throttled()
+    times = timing.interleave({name: contender(name) for name in ("ours", "product", "small")}, lambda _c: clock, 201)
+    assert timing.Ratio.of(times["ours"], times["small"]).median == pytest.approx(1.0)
 
 
 def test_batches_use_all_copies_equally():
@@ -88,6 +131,7 @@ def test_repetitions_have_a_limit():
     assert timing.repetitions(1.0, 1) == timing.MAX_REPETITIONS
     assert timing.repetitions(5000.0, 1) == 1
     assert timing.repetitions(5000.0, 4) == 4
+    assert timing.repetitions(1477.0, 1) == 1, "long work takes turns after every repetition"
 
 
 def test_host_clock_waits_for_the_work():
@@ -135,6 +179,10 @@ def test_device_clock_spins_while_the_host_queues():
     cuda.calls.clear()
     clock.batch(launches, 4)
     assert 20 * 2000 <= cuda.calls[1][1] < cycles  # queueing these took less
+    cuda.calls.clear()
+    clocks = timing.clocks_for(SimpleNamespace(cuda=cuda))
+    clocks(timing.Contender(launches, host=True)).batch(launches, 2)
+    assert cuda.calls == ["idle", "event", "a", "b", "event", "wait"]  # the host's time is in it
 
 
 # ---- bars -------------------------------------------------------------------
@@ -150,16 +198,32 @@ def test_device_clock_spins_while_the_host_queues():
     ([[Bar.bandwidth(0.85), Bar.of_limit(1.03)]], {"bandwidth": 0.8, "of_limit": 1.02}, True),
     ([[Bar.bandwidth(0.85), Bar.of_limit(1.03)]], {"bandwidth": 0.8, "of_limit": None}, None),
     ([[Bar.bandwidth(0.85)]], {"bandwidth": float("nan")}, None),
+    ([[Bar.dram(0.02)]], {"dram": 0.985}, True),
+    ([[Bar.dram(0.02)]], {"dram": 1.03}, False),
+    ([[Bar.dram(0.02)]], {"dram": 0.97}, False),
+    ([[Bar.bandwidth(0.97)], [Bar.dram(0.02)]], {"bandwidth": 0.98, "dram": None}, None),
     ([], {}, True),
 ])
 def test_judge(clauses, figures, verdict):
     assert bars.judge(clauses, figures) is verdict
 
 
+def test_verdicts_whose_interval_reaches_over_the_bar_are_close():
+    clauses = [[Bar.of_limit(1.03)], [Bar.of_peer(1.0)]]
+    figures = {"of_limit": 1.01, "of_peer": 0.9}
+    assert not bars.close(clauses, figures, {"of_limit": (1.0, 1.02), "of_peer": (0.8, 0.99)})
+    assert bars.close(clauses, figures, {"of_limit": (1.0, 1.04)})
+    assert bars.close([[Bar.speedup(8)]], {"speedup": 7.9}, {"speedup": (7.8, 8.1)})
+    # The other alternative holds anyway.
+    either = [[Bar.of_limit(1.03), Bar.bandwidth(0.85)]]
+    assert not bars.close(either, {"of_limit": 1.02, "bandwidth": 0.9}, {"of_limit": (1.0, 1.1)})
+
+
 def test_figures_by_hand():
     # 400 bytes in 2 us are 200 MB/s, half of 400 MB/s.
     figures = bars.figures(ours=2.0, best_peer=5.0, limit=1.6, transferred=400, copy_bandwidth=4e8)
-    assert figures == {"speedup": 2.5, "of_peer": 0.4, "of_limit": 1.25, "bandwidth": pytest.approx(0.5)}
+    assert figures == {"speedup": 2.5, "of_peer": 0.4, "of_limit": 1.25, "bandwidth": pytest.approx(0.5),
+                       "dram": None}
     assert set(bars.figures(None, 5.0, 1.6, 400, 4e8).values()) == {None}
 
 
@@ -200,6 +264,25 @@ def test_ratio_of_neighbours_counts():
     assert row["figures"]["speedup"] == 4  # of 4, 4 and 5; the medians' ratio would be 5
 
 
+def test_bandwidth_is_that_of_the_copies_between():
+    # The copy takes 2, 4 and 2 us, ours 1, 2 and 4 us: ratios 2, 2 and 0.5, of copies of twice the row's bytes.
+    times = {"fast": rounds(1, 2, 4), run.COPY: rounds(2, 4, 2)}
+    row = run.assemble(NORMS, {"fast": {"us": 2}}, {}, {}, times, 1.0, 2 * NORMS.bytes)
+    assert row["figures"]["bandwidth"] == 1.0 and row["intervals"]["bandwidth"] == [0.25, 1.0]
+    assert row["copy_bandwidth"] == pytest.approx(2 * NORMS.bytes / 2e-6)
+
+
+def test_counters_fill_their_bar():
+    chain = next(w for w in seed2.workloads() if w.name.startswith("chain"))
+    times = {"fast": rounds(100), run.COPY: rounds(100)}
+
+    def row(of_planned):
+        entry = {"us": 100.0, "dram": {"of_planned": of_planned}} if of_planned else {"us": 100.0}
+        return run.assemble(chain, {"fast": entry}, {}, {}, times, None, chain.bytes)
+
+    assert [row(value)["pass"] for value in (1.01, 1.05, None)] == [True, False, None]
+
+
 def test_slow_wrong_or_missing_results_do_not_pass():
     assert assemble({"fast": 10.0}, {"eager": 34.0})["pass"] is False
     assert assemble({"fast": 1.0}, {"eager": 34.0}, fast={"check": {"ok": False}})["pass"] is False
@@ -218,19 +301,36 @@ def test_xla_alone_can_be_the_best_peer():
 def document(rows):
     return {"suite": "seed2", "date": "2026-01-02T03:04:05", "command": "fusion-bench seed2", "runs": 25,
             "environment": {"gpu": "A GPU", "driver": "1.2", "cuda": "13.0", "torch": "2.11"},
-            "variants": ["fast", "unfused"], "peers": ["eager", "inductor"], "copy_bandwidth": {"best": 4e12},
-            "rows": rows}
+            "variants": ["fast", "unfused"], "peers": ["eager", "eager+graph"],
+            "copy_bandwidth": {"best": 4e12, "by": "kernel"}, "compiler": {"sha256": "c" * 64},
+            "runtime": {"sha256": "d" * 64}, "rows": rows}
 
 
 def test_markdown():
-    row = assemble({"fast": 8.0, "unfused": 123.4}, {"eager": 56.0, "inductor": 32.0}, limit=7.6)
+    row = assemble({"fast": 8.0, "unfused": 123.4}, {"eager": 56.0, "eager+graph": 32.0}, limit=7.6,
+                   fast={"launched": {"kernels": 1, "copies": 0}, "dram": {"of_planned": 1.0042}, "sha256": "e" * 64},
+                   unfused={"launched": {"kernels": 12, "copies": 2}})
+    row["peers"]["eager+graph"]["launched"] = {"kernels": 12.5, "copies": 0}
     text = table.markdown(document([row]))
     lines = text.splitlines()
-    assert "copy 4.000 TB/s" in lines[0] and "`fusion-bench seed2`" in lines[0]
-    assert lines[2].startswith("| work | fast | each op alone | eager | inductor | limit |")
-    assert lines[4] == ("| 12 LayerNorms bf16[512,768] | 8.00 | 123 | 56.0 | 32.0 | 7.60 | 4.00x | 59.1 % | 3.8 % | "
-                        ">= 3.5x the best peer | pass |")
-    assert lines[2].count("|") == lines[3].count("|") == lines[4].count("|")
+    assert "A GPU" in lines[0] and "Copy of 1 GiB: 4.000 TB/s by kernel" in lines[1]
+    assert "fusion-compile `cccccccccccc`" in lines[2] and "libfusion-rt `dddddddddddd`" in lines[2]
+    assert lines[3] == "- `fusion-bench seed2`"
+    assert lines[5].startswith("| work | fast | each op alone | eager | eager+graph | limit |")
+    assert lines[7] == ("| 12 LayerNorms bf16[512,768] | 8.00 | 123 | 56.0 | 32.0 | 7.60 | 4.00x [4.00x, 4.00x] | "
+                        "1.053 | 59.1 % | 3.8 % | >= 3.5x the best peer | pass |")
+    assert lines[5].count("|") == lines[6].count("|") == lines[7].count("|")
+    assert lines[9] == ("| kernels (+ copies) of one run | fast | each op alone | eager+graph | limit | "
+                        "DRAM bytes / (inputs + outputs) | alone | module (fast) |")
+    assert lines[11] == "| 12 LayerNorms bf16[512,768] | 1 | 12 + 2 | 12.5 | - | 1.004 | - | `eeeeeeeeeeee` |"
+
+
+def test_close_verdicts_are_marked():
+    times = {"fast": rounds(*[10] * 9), "eager": rounds(30, 34, 34, 35, 36, 36, 36, 37, 39)}
+    row = run.assemble(NORMS, {"fast": {"us": 10}}, {"eager": {"us": 36}}, {}, times, None)
+    assert row["intervals"]["speedup"] == [3.4, 3.7] and row["pass"] is True and row["close"] is True
+    assert table.line(row).endswith("| pass (close)")
+    assert "3.60x [3.40x, 3.70x]" in table.markdown(document([row]))
 
 
 def test_line_and_summary():
@@ -273,14 +373,185 @@ def test_exit_code(rows, code):
     assert run.exit_code(rows) == code
 
 
+class FakeGraphs:
+    """The driver's questions about graphs, of graphs given as lists of node types or of a graph inside."""
+
+    def __init__(self, graphs, fails=()):
+        self.graphs, self.fails = graphs, fails
+
+    def cuGraphGetNodes(self, graph, nodes, size):
+        if "cuGraphGetNodes" in self.fails:
+            return 1
+        inside = self.graphs[graph.value]
+        size._obj.value = len(inside)
+        if nodes is not None:
+            for i in range(len(inside)):
+                nodes[i] = 1000 * graph.value + i + 1
+        return 0
+
+    def _node(self, node):
+        return self.graphs[(node.value - 1) // 1000][(node.value - 1) % 1000]
+
+    def cuGraphNodeGetType(self, node, kind):
+        inside = self._node(node)
+        kind._obj.value = 4 if isinstance(inside, tuple) else inside
+        return 0
+
+    def cuGraphChildGraphNodeGetGraph(self, node, child):
+        child._obj.value = self._node(node)[0]
+        return 0
+
+
+def test_nodes_of_graphs_inside_graphs():
+    # Kernels are 0, copies 1, fills 2, empty nodes 5, waits 6.
+    driver = FakeGraphs({1: [0, 5, (2,), 1, 6], 2: [0, 0, 2, (3,)], 3: [], 4: []})
+    assert nodes.count(driver, 1) == {"kernels": 3, "copies": 2}
+    assert nodes.count(driver, 4) == {"kernels": 0, "copies": 0}
+    with pytest.raises(nodes.Unreadable, match="cuGraphGetNodes"):
+        nodes.count(FakeGraphs({1: [0]}, fails=["cuGraphGetNodes"]), 1)
+    assert nodes.of_torch(SimpleNamespace()) is None
+
+
+def test_launched_by_name():
+    assert launched.count(["k7", "Memcpy DtoD (Device -> Device)", "Memset (Device)", "gemm"]) == {
+        "kernels": 2, "copies": 2}
+    assert launched.count([]) == {"kernels": 0, "copies": 0}
+
+
+# ---- workers -------------------------------------------------------------------
+
+
+def test_what_workers_say():
+    answers, facts = worker.answers_in(['{"version": "1"}', "a warning", '{"name": "a", "us": 1}', "[1]", "",
+                                        '{"name": "a", "us": 2}', '{"failed": "late"}'])
+    assert answers == [{"name": "a", "us": 1}, {"name": "a", "us": 2}]
+    assert facts == {"version": "1", "failed": "late"}
+
+
+@pytest.mark.parametrize("code, limit, answers, failed", [
+    ("print('{\"name\": 1}')", 60, [{"name": 1}], None),
+    ("print('{\"name\": 1}', flush=True); raise ValueError('no memory')", 60, [{"name": 1}], "ValueError: no memory"),
+    ("print('{\"name\": 1}', flush=True); import time; time.sleep(60)", 2, [{"name": 1}], "stopped after 2 s"),
+])
+def test_workers_that_end_early_keep_what_they_said(code, limit, answers, failed, tmp_path):
+    # `before` starts the worker; here it starts another program in its place.
+    start = tmp_path / "start"
+    start.write_text(f"#!{sys.executable}\n{code}\n")
+    start.chmod(0o755)
+    got, facts = worker.collect("none", [], limit, [str(start)])
+    assert got == answers
+    assert failed in facts["failed"] if failed else "failed" not in facts
+
+
+# ---- counters -------------------------------------------------------------------
+
+NCU = """==PROF== Connected to process 7
+"ID","Process ID","Range Name","dram__bytes_read.sum","dram__bytes_write.sum"
+"","","","byte","Kbyte"
+"0","7","range","1,000","2"
+"1","7","range","3000","4.5"
+"""
+
+
+def test_counters_are_read():
+    assert dram.parse(NCU.splitlines(True)) == [(1000, 2000), (3000, 4500)]
+
+
+@pytest.mark.parametrize("text, said", [
+    ("==ERROR== ERR_NVGPUCTRPERM - no permission\n", "ERR_NVGPUCTRPERM"),
+    ("==PROF== Connected\n", "no counters"),
+    (NCU.replace("dram__bytes_write.sum", "other"), "no number of bytes for dram__bytes_write.sum"),
+    (NCU.replace('"1,000"', '"n/a"'), "no number of bytes for dram__bytes_read.sum"),
+])
+def test_counters_that_are_not_there(text, said):
+    with pytest.raises(dram.FusionError, match=said):
+        dram.parse(text.splitlines(True))
+
+
+def test_stretches_move_eight_gigabytes():
+    assert dram.replays(1 << 30) == 8 and dram.replays(3 << 30) == 4 and dram.replays((1 << 33) - 1) == 4
+
+
+def fake_ncu(tmp_path, script):
+    """An ncu that runs `script`: LOG is where its table goes, ITEMS what the worker would run."""
+    path = tmp_path / "ncu"
+    path.write_text(f"#!{sys.executable}\nimport json, sys\nMODE = sys.argv[2]\n"
+                    "LOG = sys.argv[sys.argv.index('--log-file') + 1]\n"
+                    "ITEMS = sys.argv[sys.argv.index('fusion_compiler.bench.dram') + 2:]\n" + script)
+    path.chmod(0o755)
+    return str(path)
+
+
+TABLE = """
+def table(rows):
+    with open(LOG, "w") as log:
+        log.write('"ID","dram__bytes_read.sum","dram__bytes_write.sum"\\n"","byte","byte"\\n')
+        for i, row in enumerate(rows):
+            log.write(f'"{i}","{row[0]}","{row[1]}"\\n')
+def ran():
+    for item in ITEMS:
+        print(json.dumps({"name": item}))
+"""
+
+
+def dram_of(tmp_path, script):
+    workloads = [w for w in seed2.workloads() if w.name in ("chain-64x256x64", "transpose-8192", "adds-3x65536")]
+    for workload in workloads:
+        for variant in ("fast", "unfused"):
+            (tmp_path / f"{workload.name}.{variant}.fsn").write_bytes(b"")
+    return dram.measure_all(workloads, str(tmp_path), "librt.so", ["fast", "unfused"], fake_ncu(tmp_path, script), 60)
+
+
+def test_stretches_by_row_and_variant(tmp_path):
+    # The small row is not asked for; the chain runs 11 times, the transpose 16 times.
+    rows, facts = dram_of(tmp_path, TABLE + """
+assert MODE == "application-range" and "--profile-from-start" not in sys.argv
+assert [item.rpartition("=")[2] for item in ITEMS] == ["11", "11", "16", "16"]
+ran()
+table([(11 * 536871936, 11 * 268435456), (11 * 10, 11 * 20), (16, 32), (48, 64)])
+""")
+    assert not facts and set(rows) == {"chain-64x256x64", "transpose-8192"}
+    # Two maps and 256 numbers of 4 bytes read, a map written: what the row plans.
+    assert rows["chain-64x256x64"]["fast"]["dram"] == {"read": 536871936, "written": 268435456, "by": "stretch",
+                                                       "of_planned": 1.0}
+    assert rows["transpose-8192"]["unfused"]["dram"]["written"] == 4
+
+
+def test_kernels_where_there_are_no_stretches(tmp_path):
+    rows, facts = dram_of(tmp_path, TABLE + """
+if MODE == "kernel":
+    assert "--profile-from-start" in sys.argv and len(ITEMS) == 1 and "chain-64x256x64.fast" in ITEMS[0]
+    ran()
+    table([(536871936, 268435456)] * 11)
+else:
+    open(LOG, "w").write("==ERROR== unknown mode\\n")
+""")
+    assert rows == {"chain-64x256x64": {"fast": {"dram": {"read": 536871936, "written": 268435456, "by": "kernel",
+                                                          "of_planned": 1.0}}}}
+    assert "unknown mode" in facts["failed"]
+
+
+def test_no_counters_is_said(tmp_path):
+    rows, facts = dram_of(tmp_path, "open(LOG, 'w').write('==ERROR== ERR_NVGPUCTRPERM\\n'); sys.exit(9)\n")
+    assert not rows and "ERR_NVGPUCTRPERM" in facts["failed"] and "kernel by kernel" in facts["failed"]
+    _rows, facts = dram.measure_all(seed2.workloads()[:1], str(tmp_path), "librt.so", ["fast"], "/none/ncu", 60)
+    assert "no memory-bound row" in facts["failed"]
+    (tmp_path / "transpose-8192.fast.fsn").write_bytes(b"")
+    _rows, facts = dram.measure_all(seed2.workloads(), str(tmp_path), "librt.so", ["fast"], "/none/ncu", 60)
+    assert "ncu not found, /none/ncu" in facts["failed"]
+
+
 def test_xla_sums_the_kernels_of_streams():
-    def line(name, *durations):
-        return SimpleNamespace(name=name, events=[SimpleNamespace(duration_ns=d) for d in durations])
+    def line(name, *durations, copy=0):
+        events = [SimpleNamespace(name="fusion_3", duration_ns=d) for d in durations]
+        return SimpleNamespace(name=name, events=events + [SimpleNamespace(name="MemcpyD2D", duration_ns=copy)] * bool(
+            copy))
 
     planes = [SimpleNamespace(name="/host:CPU", lines=[line("Stream #1", 1000)]),
-              SimpleNamespace(name="/device:GPU:0", lines=[line("Stream #7(Compute)", 30, 50), line("XLA Ops", 80)])]
-    assert xla.kernel_nanoseconds(planes, runs=4) == 20
-    assert xla.kernel_nanoseconds(planes[:1], runs=4) is None
+              SimpleNamespace(name="/device:GPU:0", lines=[line("Stream #7(Compute)", 3000, 4000, copy=1000),
+                                                           line("XLA Ops", 80)])]
+    assert xla.device_events(planes, runs=2) == {"us": 4.0, "launched": {"kernels": 1.0, "copies": 0.5}}
+    assert xla.device_events(planes[:1], runs=4) is None
 
 
 # ---- device files -------------------------------------------------------------

@@ -1,8 +1,10 @@
 # ===- bars.py - What a row must reach -------------------------------------=== #
 #
 # A row's bars are clauses that all must hold; a clause is a list of alternatives of
-# which one must. An alternative compares one figure of the row with a number. A
-# figure that was not measured leaves its alternative open, never passed.
+# which one must. An alternative compares one figure of the row with a number: a ratio
+# of times is the median over interleaved rounds. A figure that was not measured leaves
+# its alternative open, never passed. Where the interval of a figure reaches over its
+# bar, so that another run may judge otherwise, the verdict is close.
 #
 # ===----------------------------------------------------------------------=== #
 """Bars of a suite and how rows are judged by them."""
@@ -17,6 +19,7 @@ _TEXT = {
     "of_peer": "<= {:g} of the best peer's time",
     "of_limit": "<= {:g} of the limit's time",
     "bandwidth": ">= {:g} of copy bandwidth",
+    "dram": "DRAM bytes within {:g} of inputs + outputs",
 }
 _AT_LEAST = ("speedup", "bandwidth")
 
@@ -48,6 +51,11 @@ class Bar:
         """Bytes over our time, as a share of the measured copy bandwidth, at least."""
         return Bar("bandwidth", value)
 
+    @staticmethod
+    def dram(value: float) -> "Bar":
+        """Bytes that cross the DRAM's pins over those of the inputs and outputs: how far from 1, at most."""
+        return Bar("dram", value)
+
     def __str__(self) -> str:
         return _TEXT[self.figure].format(self.value)
 
@@ -56,6 +64,8 @@ class Bar:
         measured = figures.get(self.figure)
         if measured is None or measured != measured:
             return None
+        if self.figure == "dram":
+            return abs(measured - 1) <= self.value
         return measured >= self.value if self.figure in _AT_LEAST else measured <= self.value
 
 
@@ -74,6 +84,14 @@ def judge(clauses: Sequence[Sequence[Bar]], figures: Mapping[str, Optional[float
             return False
         verdict = None
     return verdict
+
+
+def close(clauses: Sequence[Sequence[Bar]], figures: Mapping[str, Optional[float]],
+          intervals: Mapping[str, tuple[float, float]]) -> bool:
+    """Whether the verdict is another with a figure at either end of its interval."""
+    verdict = judge(clauses, figures)
+    return any(judge(clauses, {**figures, name: end}) is not verdict
+               for name, ends in intervals.items() for end in ends)
 
 
 def figures(ours: Optional[float], best_peer: Optional[float], limit: Optional[float], transferred: float,

@@ -63,7 +63,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--markdown", metavar="FILE", help="where the table goes; - is standard output")
     add("--from", dest="source", metavar="FILE", help="measure nothing: make the table of this JSON file")
     add("--filter", metavar="RE", default="", help="only rows whose name this regular expression finds")
-    add("--runs", type=int, default=25, metavar="N", help="rounds in which contenders take turns (default 25)")
+    add("--runs", type=int, default=31, metavar="N", help="rounds in which contenders take turns (default 31)")
     add("--fp", type=_words, default=["fast", "strict"], metavar="LIST",
         help="fast,strict: bars judge the first; it is compiled with each op alone too")
     add("--target", default="cuda:sm_90", help="what to compile for (default cuda:sm_90)")
@@ -73,10 +73,13 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--bin-dir", metavar="DIR", help="where fusion-compile is")
     add("--runtime", metavar="FILE", help="the libfusion-rt.so to bind")
     add("--limits", metavar="FILE", help="limits.cu, or the cubin of it")
-    add("--time-limit", type=float, default=330, metavar="S",
-        help="seconds after which torch.compile compiles no further row (default 330)")
-    add("--xla-time-limit", type=float, default=150, metavar="S", help="seconds that XLA's rows may take (default 150)")
-    add("--count-launches", action="store_true", help="count kernels and copies by CUPTI; times nothing")
+    add("--time-limit", type=float, default=200, metavar="S",
+        help="seconds after which torch.compile compiles no further row (default 200)")
+    add("--xla-time-limit", type=float, default=100, metavar="S", help="seconds that XLA's rows may take (default 100)")
+    add("--no-launches", action="store_true", help="don't count our kernels and copies by CUPTI")
+    add("--counters", action="store_true",
+        help="read DRAM bytes of memory-bound rows from the hardware's counters by ncu")
+    add("--ncu", metavar="FILE", help="where ncu is (default: on PATH, or of the CUDA toolkit)")
     add("--base", default="h200", metavar="NAME", help="calibrate: file for what isn't measured (default h200)")
     add("--name", metavar="NAME", help="calibrate: name of the device (default the base's)")
     return parser
@@ -127,6 +130,7 @@ def _compile(options, workloads: Sequence[Workload], folder: str) -> int:
     compiler = modules.find_tool("fusion-compile", options.bin_dir)
     manifest = modules.read_manifest(folder)
     manifest["target"] = options.target
+    manifest["compiler"] = modules.compiler_of(compiler)
     failed = 0
     for workload in workloads:
         entries = modules.compile_workload(workload, modules.variants(options.fp), folder, compiler, options.target,
@@ -184,8 +188,40 @@ def _own_stream(torch) -> Iterator[None]:
         yield
 
 
+def _beside(options, workloads: Sequence[Workload], folder: str, library: str, document: dict) -> dict:
+    """What is measured in processes of their own before the rows: by row, entries of ours and, as "xla", XLA's."""
+    from . import dram, launched, run, xla
+
+    names, variants = [w.name for w in workloads], document["variants"]
+    found: dict[str, dict] = {name: {} for name in names}
+
+    def add(what: str, begin: float, rows, facts) -> None:
+        document[what] = {**facts, "seconds": round(time.monotonic() - begin, 1)}
+        _say(f"{what}: {facts.get('failed') or f'{len(rows)} rows'}, {document[what]['seconds']} s")
+        for name, entries in rows.items():
+            for variant, entry in entries.items():
+                found[name].setdefault(variant, {}).update(entry)
+        if options.json:
+            run.write_json(options.json, {**document, "beside": found})
+
+    if not options.no_launches:
+        begin = time.monotonic()
+        add("launched", begin, *launched.count_all(options.suite, names, folder, library, variants, 90))
+    if options.counters:
+        begin = time.monotonic()
+        add("dram", begin, *dram.measure_all(workloads, folder, library,
+                                              list(dict.fromkeys([variants[0], variants[-1]])), options.ncu, 90))
+    if "xla" in options.peers:
+        begin = time.monotonic()
+        rows, facts = xla.measure_all(options.suite, names, document["environment"]["cache_bytes"],
+                                      options.xla_time_limit)
+        document["environment"]["jax"] = facts.get("version")
+        add("xla", begin, {name: {"xla": entry} for name, entry in rows.items()}, facts)
+    return found
+
+
 def _measure(options, workloads: Sequence[Workload], program: str, arguments: Sequence[str]) -> int:
-    from . import calibrate, gpu, ours, run, xla
+    from . import bandwidth, gpu, ours, run
 
     started = time.monotonic()
     torch = gpu.open_torch()
@@ -198,29 +234,24 @@ def _measure(options, workloads: Sequence[Workload], program: str, arguments: Se
             folder = scratch
             _compile(options, workloads, folder)
         manifest = modules.read_manifest(folder)
-        environment = gpu.describe(torch)
+        torch_peers = [name + kind for name in ("eager", "inductor") for kind in ("", run.GRAPH)]
         document = {
             "suite": options.suite, "date": datetime.datetime.now().isoformat(timespec="seconds"),
-            "command": f"{program} {shlex.join(arguments)}", "environment": environment, "runs": options.runs,
+            "command": f"{program} {shlex.join(arguments)}", "environment": gpu.describe(torch), "runs": options.runs,
             "variants": list(modules.variants(options.fp)),
-            "peers": (["eager", "inductor"] if "torch" in options.peers else [])
-            + (["xla"] if "xla" in options.peers else []),
-            "runtime": {"library": library, "sha256": modules.sha256(library)}, "rows": []}
-        rows, facts = {}, {}
-        if "xla" in options.peers and not options.count_launches:
-            rows, facts = xla.measure_all(options.suite, [w.name for w in workloads], environment["cache_bytes"],
-                                          options.xla_time_limit, _say)
-            document["xla"] = facts
-            environment["jax"] = facts.get("version")
+            "peers": (torch_peers if "torch" in options.peers else []) + (["xla"] if "xla" in options.peers else []),
+            "compiler": manifest.get("compiler"), "runtime": {"library": library, "sha256": modules.sha256(library)},
+            "rows": []}
+        beside = _beside(options, workloads, folder, library, document)
         stack.enter_context(_own_stream(torch))
         kernels = _kernels(options, torch, folder, scratch)
-        document["copy_bandwidth"] = bandwidth = calibrate.copy_bandwidth(torch, kernels)
-        _say(f"{environment['gpu']}: copy {bandwidth['best'] / 1e12:.3f} TB/s, after "
+        copy = bandwidth.Copy(torch, kernels)
+        document["copy_bandwidth"] = copy.as_json()
+        _say(f"{document['environment']['gpu']}: copy {copy.ways[copy.best] / 1e12:.3f} TB/s by {copy.best}, after "
              f"{time.monotonic() - started:.0f} s")
         settings = run.Settings(variants=document["variants"], peers=options.peers, rounds=options.runs, folder=folder,
-                                time_limit=options.time_limit, started=started,
-                                count_launches=options.count_launches)
-        runner = run.Runner(torch, settings, manifest, kernels, rows, bandwidth["best"], _say)
+                                time_limit=options.time_limit, started=started)
+        runner = run.Runner(torch, settings, manifest, kernels, beside, copy, _say)
         run.run_rows(workloads, runner.row, document, options.json, _say)
     document["seconds"] = round(time.monotonic() - started, 1)
     if options.json:

@@ -14,6 +14,7 @@ from typing import Callable, Optional, Sequence
 import numpy as np
 
 from ..errors import ENVIRONMENT, FusionError
+from . import nodes
 from .workload import Tensor, Workload
 
 
@@ -56,7 +57,7 @@ def make_weights(torch, workload: Workload, device: str = "cuda") -> list:
 
 
 def capture(torch, launch: Callable[[], object]) -> Callable[[], None]:
-    """A CUDA graph of what `launch` queues; the callable replays it."""
+    """A CUDA graph of what `launch` queues; the callable replays it, its `nodes` tell what is in it (or None)."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -64,32 +65,45 @@ def capture(torch, launch: Callable[[], object]) -> Callable[[], None]:
             launch()
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
+    try:
+        graph, kept = torch.cuda.CUDAGraph(keep_graph=True), True
+    except TypeError:  # an older PyTorch
+        graph, kept = torch.cuda.CUDAGraph(), False
     with torch.cuda.graph(graph):
         launch()
+    if kept:
+        graph.instantiate()
 
     def replay() -> None:
         graph.replay()
 
     # The graph knows the addresses of what `launch` holds, and keeps none of it alive.
     replay.holds = launch  # type: ignore[attr-defined]
+    replay.nodes = nodes.of_torch(graph)  # type: ignore[attr-defined]
     return replay
 
 
 class Peer:
-    """A workload's computation by PyTorch, on each set of inputs as a captured graph."""
+    """A workload's computation by PyTorch on each set of inputs: `calls` queue it op by op, `launches` replay it as one
+    captured graph."""
 
     def __init__(self, torch, function: Callable, sets: Sequence[Sequence]):
         self.results: list = []
         self.launches = []
+        self.calls = []
         for inputs in sets:
             kept: list = []
 
             def launch(inputs=inputs, kept=kept):
                 with torch.no_grad():
                     kept[:] = function(*inputs)
+
+            def call(inputs=inputs):
+                with torch.no_grad():
+                    function(*inputs)
             self.launches.append(capture(torch, launch))
             self.results.append(kept)
+            self.calls.append(call)
 
 
 def eager(torch, workload: Workload, weights: Sequence, sets: Sequence[Sequence]) -> Peer:

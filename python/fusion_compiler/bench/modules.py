@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -57,6 +58,14 @@ def sha256(path: str) -> str:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def compiler_of(compiler: str) -> dict:
+    """The version that fusion-compile prints, and the file's hash."""
+    answer = subprocess.run([compiler, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                            check=False)
+    lines = answer.stdout.strip().splitlines()
+    return {"version": lines[0].strip() if lines else None, "sha256": sha256(compiler)}
 
 
 def read_manifest(folder: str) -> dict:
@@ -142,7 +151,10 @@ def module_folder(path: str, writing: bool) -> Iterator[str]:
                               USAGE)
         yield folder
         if writing:
-            with tarfile.open(path + ".new", "w:xz", preset=1) as archive:
+            # A row's modules hold the same weights, one after the other: the dictionary spans them.
+            filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 32 << 20}]
+            with lzma.open(path + ".new", "wb", filters=filters) as packed, \
+                    tarfile.open(fileobj=packed, mode="w") as archive:
                 for name in sorted(os.listdir(folder)):
                     archive.add(os.path.join(folder, name), name)
             os.replace(path + ".new", path)

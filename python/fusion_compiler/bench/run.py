@@ -20,8 +20,14 @@ from .. import runtime
 from ..errors import FusionError
 from . import bars, gpu, limits, modules, table, timing
 from .ours import OpenModule
-from .timing import Contender, Times
+from .timing import Contender, Ratio, Times
 from .workload import Workload
+
+
+#: The contender that copies (bandwidth.py).
+COPY = "copy"
+#: What a peer's name gets when its work is replayed as one CUDA graph.
+GRAPH = "+graph"
 
 
 @dataclass
@@ -34,52 +40,74 @@ class Settings:
     folder: str = "."  # of the modules
     time_limit: float = 330.0  # seconds after which nothing more is compiled by torch.compile
     started: float = field(default_factory=time.monotonic)
-    count_launches: bool = False
 
     def late(self) -> bool:
         return time.monotonic() - self.started > self.time_limit
 
 
+def compare(workload: Workload, first: Optional[str], peer: Optional[str], limit: Optional[str],
+            times: Mapping[str, Times], copy_bytes: int) -> dict[str, Ratio]:
+    """The ratios that bars speak of, of contenders that took turns."""
+    ours = times.get(first or "")
+    if ours is None:
+        return {}
+    result = {}
+    if peer in times:
+        result["speedup"], result["of_peer"] = Ratio.of(times[peer], ours), Ratio.of(ours, times[peer])
+    if limit in times:
+        result["of_limit"] = Ratio.of(ours, times[limit])
+    if COPY in times:
+        result["bandwidth"] = Ratio.of(times[COPY], ours).scaled(workload.bytes / copy_bytes)
+    return result
+
+
 def assemble(workload: Workload, ours: Mapping[str, dict], peers: Mapping[str, dict], limit: Mapping,
-             times: Mapping[str, Times], copy_bandwidth: Optional[float]) -> dict:
+             times: Mapping[str, Times], copy_bandwidth: Optional[float], copy_bytes: int = 0) -> dict:
     """A row of the JSON file from what each contender said and took.
 
-    `ours` and `peers` hold an entry each (`us` and more, or `error`); `times` the rounds of those that took turns. The
-    first variant of `ours` is the one that bars judge; a wrong result fails them.
+    `ours` and `peers` hold an entry each (`us` and more, or `error`); `times` the rounds of those that took turns,
+    perhaps among them COPY, of `copy_bytes`. The first variant of `ours` is the one that bars judge; a wrong result
+    fails them.
     """
-    judged = next(iter(ours.values()), {})
-    peer, peer_us = timing.best({name: entry.get("us") for name, entry in peers.items()})
-    figures = bars.figures(judged.get("us"), peer_us, limit.get("us"), workload.bytes, copy_bandwidth)
     first = next(iter(ours), None)
-    if first in times and peer in times:
-        figures["speedup"] = timing.ratio(times[peer], times[first])
-        figures["of_peer"] = timing.ratio(times[first], times[peer])
-    if first in times and limit.get("name") in times:
-        figures["of_limit"] = timing.ratio(times[first], times[limit["name"]])
+    judged = ours.get(first, {})
+    peer, peer_us = timing.best({name: entry.get("us") for name, entry in peers.items()})
+    if COPY in times:
+        copy_bandwidth = copy_bytes / (times[COPY].us * 1e-6)
+    figures = bars.figures(judged.get("us"), peer_us, limit.get("us"), workload.bytes, copy_bandwidth)
+    ratios = compare(workload, first, peer, limit.get("name"), times, copy_bytes)
+    figures.update({name: ratio.median for name, ratio in ratios.items()})
+    figures["dram"] = judged.get("dram", {}).get("of_planned")
+    intervals = {name: (ratio.low, ratio.high) for name, ratio in ratios.items()}
     verdict = bars.judge(workload.bars, figures)
     bad = judged.get("check", {}).get("ok") is False or judged.get("stable") is False
     row = {"name": workload.name, "title": workload.title, "bytes": workload.bytes, "flops": workload.flops,
            "ours": dict(ours), "peers": dict(peers), "limit": dict(limit), "best_peer": peer,
            "figures": {name: value and round(value, 4) for name, value in figures.items()},
-           "bar": bars.describe(workload.bars), "pass": False if bad and workload.bars else verdict}
+           "intervals": {name: [round(end, 4) for end in ends] for name, ends in intervals.items()},
+           "bar": bars.describe(workload.bars), "pass": False if bad and workload.bars else verdict,
+           "close": not bad and bars.close(workload.bars, figures, intervals)}
     if copy_bandwidth:
         shares = {name: workload.bytes / (entry["us"] * 1e-6) / copy_bandwidth
                   for name, entry in {**ours, **peers}.items() if entry.get("us")}
         row["bandwidth"] = {name: round(share, 4) for name, share in shares.items()}
+        row["copy_bandwidth"] = copy_bandwidth
         row["limit"]["bytes_us"] = round(workload.bytes / copy_bandwidth * 1e6, 3)
     return row
 
 
 class Runner:
-    """Measures rows on the first GPU; `kernels` are those of limits.cu or None."""
+    """Measures rows on the first GPU; `kernels` are those of limits.cu or None, `copy` the copy of bandwidth.py.
 
-    def __init__(self, torch, settings: Settings, manifest: Mapping, kernels, xla: Mapping[str, dict],
-                 copy_bandwidth: Optional[float], say: Callable[[str], None]):
+    `beside` holds what other processes found out: by row, then by contender of ours, entries to add (`launched`,
+    `dram`); and by row, under "xla", XLA's whole entry.
+    """
+
+    def __init__(self, torch, settings: Settings, manifest: Mapping, kernels, beside: Mapping[str, Mapping[str, dict]],
+                 copy, say: Callable[[str], None]):
         self._torch, self._settings, self._manifest, self._kernels = torch, settings, manifest, kernels
-        self._xla, self._copy, self._say = xla, copy_bandwidth, say
+        self._beside, self._copy, self._say = beside, copy, say
         self._cache = gpu.describe(torch)["cache_bytes"] or 64 << 20
-        if settings.count_launches:
-            self._profile(lambda: None)  # CUPTI must be there before the graphs are
 
     def row(self, workload: Workload) -> dict:
         """Measures one row; gives the memory back."""
@@ -99,28 +127,29 @@ class Runner:
         ours, opened = self._open_modules(workload, sets, oracle, contenders)
         peers = self._open_peers(workload, sets, weights, oracle, contenders)
         bounds = self._open_limits(workload, sets, weights, oracle, contenders)
+        if any(bar.figure == "bandwidth" for clause in workload.bars for bar in clause):
+            contenders[COPY] = self._copy.contender
         del oracle
         gc.collect()
         torch.cuda.empty_cache()
-        counts = self._count(contenders) if self._settings.count_launches else {}
-        times = {} if counts else timing.interleave(contenders, timing.clocks_for(torch), self._settings.rounds)
+        times = timing.interleave(contenders, timing.clocks_for(torch), self._settings.rounds)
         for name, taken in times.items():
             entry = ours.get(name) or peers.get(name)
             if entry is not None:
                 entry.update(taken.as_json())
-        for name, kernels in counts.items():
-            entry = ours.get(name) or peers.get(name)
-            if entry is not None:
-                entry["kernels"], entry["memory_copies"] = kernels
         for name, (module, bits) in opened.items():
             after = module.results(0, [t.name for t in workload.results])
             ours[name]["stable"] = all(torch.equal(a, b) for a, b in zip(bits, after))
-        peers.update({"xla": self._xla[workload.name]} if workload.name in self._xla else {})
+        for name, found in self._beside.get(workload.name, {}).items():
+            if name == "xla":
+                peers[name] = found
+            elif name in ours:
+                ours[name].update(found)
         fastest, us = timing.best({name: times[name].us for name in bounds if name in times})
-        limit = {"name": fastest, "us": round(us, 3)} if us else {}
+        limit: dict = {"name": fastest, "us": round(us, 3), "launched": bounds[fastest]} if us else {}
         if len(bounds) > 1 and times:
             limit["all"] = {name: round(times[name].us, 3) for name in bounds}
-        row = assemble(workload, ours, peers, limit, times, self._copy)
+        row = assemble(workload, ours, peers, limit, times, self._copy.ways[self._copy.best], self._copy.bytes)
         row["sets"] = len(sets)
         return row
 
@@ -156,30 +185,33 @@ class Runner:
         return ours, opened
 
     def _open_peers(self, workload, sets, weights, oracle, contenders):
+        """Each peer op by op and, as NAME+graph, replayed as one graph."""
         peers: dict[str, dict] = {}
         if "torch" not in self._settings.peers:
             return peers
         for name in ("eager", "inductor"):
-            entry = peers[name] = {}
+            queued, replayed = peers[name], peers[name + GRAPH] = {"clock": "queued"}, {"clock": "device"}
             try:
                 if name == "eager":
                     peer = gpu.eager(self._torch, workload, weights, sets)
                 elif self._settings.late():
-                    entry["error"] = f"not compiled: {self._settings.time_limit:g} s had passed"
-                    continue
+                    raise FusionError(f"not compiled: {self._settings.time_limit:g} s had passed")
                 else:
                     peer, seconds = gpu.inductor(self._torch, workload, weights, sets)
-                    entry["compile_s"] = round(seconds, 2)
+                    queued["compile_s"] = replayed["compile_s"] = round(seconds, 2)
                 peer.launches[0]()
                 self._torch.cuda.synchronize()
-                entry["check"] = oracle.check(peer.results[0])
-                contenders[name] = Contender(peer.launches)
+                queued["check"] = replayed["check"] = oracle.check(peer.results[0])
+                replayed["launched"] = peer.launches[0].nodes
+                contenders[name] = Contender(peer.calls, host=True)
+                contenders[name + GRAPH] = Contender(peer.launches)
             except Exception as error:  # noqa: BLE001 - torch.compile raises what it likes
-                entry["error"] = table.first_line(error)
+                queued["error"] = replayed["error"] = table.first_line(error)
         return peers
 
-    def _open_limits(self, workload, sets, weights, oracle, contenders) -> list[str]:
-        names = []
+    def _open_limits(self, workload, sets, weights, oracle, contenders) -> dict[str, Optional[dict]]:
+        """The kernels and copies of each launch that may bound the row, by name."""
+        names: dict[str, Optional[dict]] = {}
         for name, make in limits.factories(workload, self._kernels, self._torch).items():
             try:
                 launches, outputs = [], None
@@ -197,25 +229,8 @@ class Runner:
                 self._say(f"{workload.name}: limit {name}: {table.first_line(error)}")
                 continue
             contenders[name] = Contender(launches)
-            names.append(name)
+            names[name] = launches[0].nodes
         return names
-
-    def _profile(self, launch: Callable[[], None]) -> list[str]:
-        """The names of what the device did, as CUPTI saw it."""
-        profiler = self._torch.profiler
-        with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
-            launch()
-            self._torch.cuda.synchronize()
-        return [event.name for event in profile.events() if "CUDA" in str(event.device_type)]
-
-    def _count(self, contenders) -> dict[str, tuple[int, int]]:
-        """Kernels and copies of one repetition."""
-        result = {}
-        for name, contender in contenders.items():
-            seen = self._profile(contender.launches[0])
-            copies = sum(event.startswith(("Memcpy", "Memset")) for event in seen)
-            result[name] = len(seen) - copies, copies
-        return result
 
 
 def write_json(path: str, document: Mapping) -> None:

@@ -346,7 +346,7 @@ def workloads() -> list[Workload]:
         layer_norms(12, 512, 768, [[Bar.speedup(3.5)]]),
         layer_norms(12, 8192, 1024, [[Bar.speedup(1.2)], [Bar.bandwidth(0.85)]]),
         layer_norms(12, 4096, 4096, [[Bar.speedup(1.3)], [Bar.bandwidth(0.85), Bar.of_limit(1.03)]]),
-        chain(64, 256, 64, [[Bar.bandwidth(0.97)]]),
+        chain(64, 256, 64, [[Bar.bandwidth(0.97)], [Bar.dram(0.02)]]),
         residual_rms_norm(8192, 4096, near_copy),
         softmax(8192, 4096, near_copy),
         bias_gradient(8192, 16384, near_copy),

@@ -1,6 +1,6 @@
 # ===- table.py - Rows for people ------------------------------------------=== #
 #
-# One line a row while a suite runs, and the table of docs/performance.md from the
+# One line a row while a suite runs, and the tables of docs/performance.md from the
 # JSON file afterwards.
 #
 # ===----------------------------------------------------------------------=== #
@@ -45,6 +45,20 @@ def _cell(entry: Optional[Mapping]) -> str:
     return "error" if "error" in entry else "-"
 
 
+def ratio(row: Mapping, figure: str, show) -> str:
+    """A figure, with its interval if it has one."""
+    value, ends = row["figures"].get(figure), row.get("intervals", {}).get(figure)
+    if value is None:
+        return "-"
+    return show(value) + (f" [{show(ends[0])}, {show(ends[1])}]" if ends else "")
+
+
+def verdict(row: Mapping) -> str:
+    if not row["bar"]:
+        return ""
+    return _VERDICTS[row["pass"]] + (" (close)" if row.get("close") else "")
+
+
 def line(row: Mapping) -> str:
     """What is printed when a row is done."""
     ours = " ".join(f"{name} {_cell(entry)}" for name, entry in row["ours"].items()) or "none"
@@ -56,7 +70,7 @@ def line(row: Mapping) -> str:
     if figures.get("bandwidth"):
         said.append(percent(figures["bandwidth"]) + " of copy")
     if row["bar"]:
-        said.append(_VERDICTS[row["pass"]])
+        said.append(verdict(row))
     return " | ".join(said)
 
 
@@ -65,6 +79,8 @@ def errors(row: Mapping) -> list[str]:
     said = []
     for side in ("ours", "peers"):
         for name, entry in row[side].items():
+            if name.partition("+")[0] in row[side] and "+" in name:
+                continue  # the same work, replayed: said once
             if "error" in entry:
                 said.append(f"{name}: {entry['error']}")
             elif entry.get("check", {}).get("ok") is False:
@@ -75,30 +91,71 @@ def errors(row: Mapping) -> list[str]:
     return said
 
 
+def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(cells) + " |" for cells in (head, *rows)]
+    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
+
+
+def _launched(entry: Optional[Mapping]) -> str:
+    """Kernels, and copies if there are any."""
+    counts = (entry or {}).get("launched")
+    if not counts:
+        return "-"
+    return f"{counts['kernels']:g}" + (f" + {counts['copies']:g}" if counts["copies"] else "")
+
+
+def _traffic(entry: Optional[Mapping]) -> str:
+    found = (entry or {}).get("dram")
+    return f"{found['of_planned']:.3f}" if found else "-"
+
+
+def about(document: Mapping) -> list[str]:
+    """What a reader needs to repeat a run: a list."""
+    env, copy = document["environment"], document.get("copy_bandwidth", {})
+    machine = [f"{document['date']}, {env.get('gpu')}, driver {env.get('driver')}, CUDA {env.get('cuda')}"]
+    for name in ("torch", "triton", "cudnn", "jax"):
+        if env.get(name):
+            machine.append(f"{name} {env[name]}")
+    said = ["- " + ", ".join(machine) + "."]
+    if copy.get("best"):
+        said.append(f"- Copy of 1 GiB: {copy['best'] / 1e12:.3f} TB/s" + (f" by {copy['by']}" if "by" in copy else "")
+                    + f". Medians of {document['runs']} rounds.")
+    compiler, library = document.get("compiler") or {}, document.get("runtime") or {}
+    hashes = [f"{name} `{part['sha256'][:12]}`" for name, part in
+              (("fusion-compile", compiler), ("libfusion-rt", library)) if part.get("sha256")]
+    if hashes:
+        said.append("- SHA-256 of " + ", ".join(hashes) + "; of each module in its row.")
+    return [*said, f"- `{document['command']}`"]
+
+
 def markdown(document: Mapping) -> str:
-    """The table of docs/performance.md: microseconds of device time, medians."""
-    env = document["environment"]
-    copy = document.get("copy_bandwidth", {}).get("best")
+    """The tables of docs/performance.md: microseconds, medians; then what was launched and how much it moved."""
     modes = [name for name in document.get("variants", []) if name != "unfused"]
     peers = document.get("peers", [])
-    head = ["work", *modes, "each op alone", *peers, "limit", "faster than the best peer", "of copy bandwidth",
-            "alone", "bar", ""]
-    rows = [f"{document['date']}, {env.get('gpu')}, driver {env.get('driver')}, CUDA {env.get('cuda')}, "
-            f"torch {env.get('torch')}" + (f", JAX {env['jax']}" if env.get("jax") else "")
-            + f"; copy {copy / 1e12:.3f} TB/s. Microseconds of device time, medians of {document['runs']} rounds. "
-            f"`{document['command']}`" if copy else
-            f"{document['date']}, {env.get('gpu')}. `{document['command']}`", "",
-            "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    head = ["work", *modes, "each op alone", *peers, "limit", "faster than the best peer", "of the limit's time",
+            "of copy bandwidth", "alone", "bar", ""]
+    times, counts = [], []
     for row in document["rows"]:
-        figures = row["figures"]
-        speedup = figures.get("speedup")
-        cells = [row["title"], *(_cell(row["ours"].get(mode)) for mode in modes), _cell(row["ours"].get("unfused")),
-                 *(_cell(row["peers"].get(peer)) for peer in peers), number(_time(row["limit"])),
-                 f"{speedup:.2f}x" if speedup else "-", percent(figures.get("bandwidth")),
-                 percent(row.get("bandwidth", {}).get("unfused")), row["bar"],
-                 _VERDICTS[row["pass"]] if row["bar"] else ""]
-        rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows) + "\n"
+        ours = row["ours"]
+        times.append([
+            row["title"], *(_cell(ours.get(mode)) for mode in modes), _cell(ours.get("unfused")),
+            *(_cell(row["peers"].get(peer)) for peer in peers), number(_time(row["limit"])),
+            ratio(row, "speedup", lambda v: f"{v:.2f}x"), ratio(row, "of_limit", lambda v: f"{v:.3f}"),
+            ratio(row, "bandwidth", percent), percent(row.get("bandwidth", {}).get("unfused")), row["bar"],
+            verdict(row)])
+        first = next(iter(ours.values()), {})
+        counts.append([
+            row["title"], *(_launched(ours.get(mode)) for mode in modes), _launched(ours.get("unfused")),
+            *(_launched(row["peers"].get(peer)) for peer in peers if _graphed(peer)), _launched(row["limit"]),
+            _traffic(first), _traffic(ours.get("unfused")), f"`{first['sha256'][:12]}`" if "sha256" in first else "-"])
+    second = ["kernels (+ copies) of one run", *modes, "each op alone", *filter(_graphed, peers), "limit",
+              "DRAM bytes / (inputs + outputs)", "alone", f"module ({modes[0] if modes else '-'})"]
+    return "\n".join([*about(document), "", *_rows(head, times), "", *_rows(second, counts)]) + "\n"
+
+
+def _graphed(peer: str) -> bool:
+    """Op by op a peer launches what its graph holds."""
+    return peer not in ("eager", "inductor")
 
 
 def summary(rows: Sequence[Mapping]) -> str:

@@ -2,9 +2,10 @@
 #
 # Each contender repeats one piece of work; a contender holds several copies of it on
 # different buffers, so that the data of one repetition has left the cache when its
-# turn comes again, the same number for every contender of a row. Batches of
-# repetitions are timed on the device, contenders taking turns, so that a drift of the
-# clocks meets all of them.
+# turn comes again, the same number for every contender of a row. Short batches of
+# repetitions are timed on the device, contenders taking turns in an order that is new
+# in every round, so that neither a drift of the clocks nor what ran just before (a
+# large product lowers the clock for its successor) favours one of them.
 #
 # ===----------------------------------------------------------------------=== #
 """Interleaved timing and its statistics."""
@@ -12,6 +13,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from dataclasses import dataclass, field
 from typing import Callable, Mapping, Optional, Protocol, Sequence
@@ -29,10 +31,14 @@ class Clock(Protocol):
 
 @dataclass
 class Contender:
-    """Work to be timed: `launches` do the same on different buffers. A `blocking` one waits for the device itself."""
+    """Work to be timed: `launches` do the same on different buffers.
+
+    A `blocking` one waits for the device itself. One with `host` is queued op by op: the host's time is part of it.
+    """
 
     launches: Sequence[Callable[[], None]]
     blocking: bool = False
+    host: bool = False
 
 
 def percentile(values: Sequence[float], fraction: float) -> float:
@@ -65,9 +71,42 @@ class Times:
                 "repetitions": self.repetitions}
 
 
-def ratio(above: Times, below: Times) -> float:
-    """The median over the rounds of above / below: neighbours in time are compared."""
-    return median([a / b for a, b in zip(above.rounds, below.rounds)])
+#: The share of intervals that hold what they are an interval of.
+CONFIDENCE = 0.95
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Where the median of what `values` are drawn from lies with CONFIDENCE, whatever its distribution.
+
+    By ranks: that the k lowest of n are all there is below the median has the odds of k heads of n coins. Fewer than
+    six values do not carry the confidence; their range is given.
+    """
+    ordered, n = sorted(values), len(values)
+    outside, cut = 0.0, 0  # odds that fewer than `cut` values lie below the median
+    while True:
+        outside += math.comb(n, cut) / 2.0**n
+        if 2 * outside > 1 - CONFIDENCE:
+            break
+        cut += 1
+    low = max(cut - 1, 0)
+    return ordered[low], ordered[n - 1 - low]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The median over the rounds of one contender's time over another's: neighbours in time are compared."""
+
+    median: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(above: Times, below: Times) -> "Ratio":
+        values = [a / b for a, b in zip(above.rounds, below.rounds)]
+        return Ratio(median(values), *interval(values))
+
+    def scaled(self, factor: float) -> "Ratio":
+        return Ratio(self.median * factor, self.low * factor, self.high * factor)
 
 
 def copies_for(transferred: int, cache_bytes: int, most: int = 16) -> int:
@@ -76,23 +115,37 @@ def copies_for(transferred: int, cache_bytes: int, most: int = 16) -> int:
 
 
 def repetitions(us: float, copies: int) -> int:
-    """Repetitions of a batch: each copy equally often, BATCH_US together if that is few enough."""
-    wanted = min(MAX_REPETITIONS, math.ceil(BATCH_US / max(us, 1e-3)))
-    return max(1, math.ceil(wanted / copies)) * copies
+    """Repetitions of a batch: each copy equally often, BATCH_US together or a little more, and never two in a row of
+    what takes longer than half of that."""
+    wanted = min(MAX_REPETITIONS, max(1, math.floor(BATCH_US / max(us, 1e-3))))
+    return math.ceil(wanted / copies) * copies
+
+
+def orders(names: Sequence[str], rounds: int) -> list[list[str]]:
+    """An order for each round: shuffled, always the same for the same names; nothing follows itself."""
+    generator, result = random.Random(1), []
+    last = None
+    for _ in range(rounds):
+        order = list(names)
+        generator.shuffle(order)
+        if len(order) > 1 and order[0] == last:
+            order[0], order[1] = order[1], order[0]
+        last = order[-1]
+        result.append(order)
+    return result
 
 
 def interleave(contenders: Mapping[str, Contender], clocks: Callable[[Contender], Clock],
                rounds: int) -> dict[str, Times]:
-    """Times all contenders in turn, `rounds` times; every second round goes backwards."""
+    """Times all contenders in turn, `rounds` times."""
     result: dict[str, Times] = {}
     for name, contender in contenders.items():
         copies = len(contender.launches)
         clock = clocks(contender)
         clock.batch(contender.launches, copies)  # everything is loaded and warm
         result[name] = Times(repetitions=repetitions(clock.batch(contender.launches, copies), copies))
-    names = list(contenders)
-    for turn in range(rounds):
-        for name in names if turn % 2 == 0 else reversed(names):
+    for order in orders(list(contenders), rounds):
+        for name in order:
             contender = contenders[name]
             times = result[name]
             times.rounds.append(clocks(contender).batch(contender.launches, times.repetitions))
@@ -113,13 +166,13 @@ class DeviceClock:
     """Device time by two events on PyTorch's current stream.
 
     A kernel that spins goes first and lasts until all repetitions are queued, so that the time of the host, which
-    differs between contenders, is not in it.
+    differs between contenders, is not in it. Without `spin` it is, wherever the host is the slower of the two.
     """
 
     _CYCLES_PER_US = 2000  # a little above the highest clock of the GPUs this meets
 
-    def __init__(self, torch):
-        self._torch = torch
+    def __init__(self, torch, spin: bool = True):
+        self._torch, self._spin = torch, spin
         self._host_us: dict[int, float] = {}
 
     def batch(self, launches: Sequence[Callable[[], None]], count: int) -> float:
@@ -129,7 +182,8 @@ class DeviceClock:
         key = id(launches)
         spin_us = min(20000.0, 1.5 * self._host_us.get(key, 20.0) * count + 20)
         cuda.synchronize()
-        cuda._sleep(int(spin_us * self._CYCLES_PER_US))
+        if self._spin:
+            cuda._sleep(int(spin_us * self._CYCLES_PER_US))
         begin.record()
         start = time.perf_counter()
         for i in range(count):
@@ -142,9 +196,9 @@ class DeviceClock:
 
 
 def clocks_for(torch) -> Callable[[Contender], Clock]:
-    """A device clock for what is queued, a host clock for what blocks."""
-    device, host = DeviceClock(torch), HostClock()
-    return lambda contender: host if contender.blocking else device
+    """A device clock for what is queued, with the host's time in it or not; a host clock for what blocks."""
+    device, queued, host = DeviceClock(torch), DeviceClock(torch, spin=False), HostClock()
+    return lambda contender: host if contender.blocking else queued if contender.host else device
 
 
 def best(times: Mapping[str, Optional[float]]) -> tuple[Optional[str], Optional[float]]:
