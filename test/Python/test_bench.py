@@ -325,6 +325,18 @@ def test_markdown():
     assert lines[11] == "| 12 LayerNorms bf16[512,768] | 1 | 12 + 2 | 12.5 | - | 1.004 | - | `eeeeeeeeeeee` |"
 
 
+def test_tables_go_between_the_marks_of_a_page(tmp_path):
+    page, out = tmp_path / "page.md", tmp_path / "out.json"
+    page.write_text("# Title\n<!-- fusion-bench seed2 -->\nold\n<!-- end of fusion-bench seed2 -->\nend\n")
+    out.write_text(json.dumps(document([assemble({"fast": 8.0}, {"eager": 56.0})])))
+    for _ in range(2):
+        assert main(["bench", "--from", str(out), "--markdown", str(page)]) == 0
+        text = page.read_text()
+        assert text.startswith("# Title\n<!-- fusion-bench seed2 -->\n- 2026") and "old" not in text
+        assert text.endswith("|\n<!-- end of fusion-bench seed2 -->\nend\n") and text.count("| work |") == 1
+    assert table.placed("a page with no marks\n", "tables\n", "seed2") == "tables\n"
+
+
 def test_close_verdicts_are_marked():
     times = {"fast": rounds(*[10] * 9), "eager": rounds(30, 34, 34, 35, 36, 36, 36, 37, 39)}
     row = run.assemble(NORMS, {"fast": {"us": 10}}, {"eager": {"us": 36}}, {}, times, None)

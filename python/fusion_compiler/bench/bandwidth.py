@@ -16,14 +16,16 @@ from . import gpu
 from .limits import Kernels
 from .timing import Contender, DeviceClock, interleave
 
-_SIZE = 1 << 30
+#: Bytes that are copied.
+SIZE = 1 << 30
 _ROUNDS = 15
 
 
 class Copy:
     """The fastest copy; `contender` repeats it. `ways`: bytes a second, read and written together, of each way."""
 
-    def __init__(self, torch, kernels: Optional[Kernels], size: int = _SIZE, rounds: int = _ROUNDS):
+    def __init__(self, torch, kernels: Optional[Kernels]):
+        size = SIZE
         self.source = torch.randint(-(1 << 62), 1 << 62, (size // 8,), device="cuda")
         self.target = torch.empty_like(self.source)
         source, target = self.source, self.target
@@ -41,7 +43,7 @@ class Copy:
                 raise FusionError(f"the copy by {name} copied wrong bytes, in limits.cubin, compile limits.cu for "
                                   "this GPU", ENVIRONMENT)
         clock = DeviceClock(torch)
-        times = interleave({name: Contender([launch]) for name, launch in launches.items()}, lambda _c: clock, rounds)
+        times = interleave({name: Contender([launch]) for name, launch in launches.items()}, lambda _c: clock, _ROUNDS)
         self.ways = {name: self.bytes / (taken.us * 1e-6) for name, taken in times.items()}
         self.best = max(self.ways, key=self.ways.__getitem__)
         self.contender = Contender([launches[self.best]])

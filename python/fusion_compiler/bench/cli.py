@@ -60,7 +60,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--list", action="store_true", help="print suites, rows and bars")
     add("--peers", type=_words, default=["torch", "xla"], metavar="LIST", help="torch,xla (default both) or none")
     add("--json", metavar="FILE", help="where results go; written after every row")
-    add("--markdown", metavar="FILE", help="where the table goes; - is standard output")
+    add("--markdown", metavar="FILE",
+        help="where the tables go, in a page that has marks for them between the marks; - is standard output")
     add("--from", dest="source", metavar="FILE", help="measure nothing: make the table of this JSON file")
     add("--filter", metavar="RE", default="", help="only rows whose name this regular expression finds")
     add("--runs", type=int, default=31, metavar="N", help="rounds in which contenders take turns (default 31)")
@@ -73,9 +74,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--bin-dir", metavar="DIR", help="where fusion-compile is")
     add("--runtime", metavar="FILE", help="the libfusion-rt.so to bind")
     add("--limits", metavar="FILE", help="limits.cu, or the cubin of it")
-    add("--time-limit", type=float, default=200, metavar="S",
-        help="seconds after which torch.compile compiles no further row (default 200)")
-    add("--xla-time-limit", type=float, default=100, metavar="S", help="seconds that XLA's rows may take (default 100)")
+    add("--time-limit", type=float, default=220, metavar="S",
+        help="seconds after which torch.compile compiles no further row (default 220)")
+    add("--xla-time-limit", type=float, default=90, metavar="S", help="seconds that XLA's rows may take (default 90)")
     add("--no-launches", action="store_true", help="don't count our kernels and copies by CUPTI")
     add("--counters", action="store_true",
         help="read DRAM bytes of memory-bound rows from the hardware's counters by ncu")
@@ -206,11 +207,11 @@ def _beside(options, workloads: Sequence[Workload], folder: str, library: str, d
 
     if not options.no_launches:
         begin = time.monotonic()
-        add("launched", begin, *launched.count_all(options.suite, names, folder, library, variants, 90))
+        add("launched", begin, *launched.count_all(options.suite, names, folder, library, variants, 60))
     if options.counters:
         begin = time.monotonic()
         add("dram", begin, *dram.measure_all(workloads, folder, library,
-                                              list(dict.fromkeys([variants[0], variants[-1]])), options.ncu, 90))
+                                              list(dict.fromkeys([variants[0], variants[-1]])), options.ncu, 60))
     if "xla" in options.peers:
         begin = time.monotonic()
         rows, facts = xla.measure_all(options.suite, names, document["environment"]["cache_bytes"],
@@ -265,8 +266,13 @@ def _write_markdown(path: Optional[str], document) -> None:
     if path == "-":
         sys.stdout.write(table.markdown(document))
     elif path:
+        try:
+            with open(path, encoding="utf-8") as file:
+                before = file.read()
+        except FileNotFoundError:
+            before = ""
         with open(path, "w", encoding="utf-8") as file:
-            file.write(table.markdown(document))
+            file.write(table.placed(before, table.markdown(document), document["suite"]))
 
 
 def _calibrate(options) -> int:

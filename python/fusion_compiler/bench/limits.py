@@ -2,8 +2,9 @@
 #
 # Loads the cubin of test/Benchmark/limits.cu through the driver and launches its
 # kernels on PyTorch's current stream, so that they are captured and timed like every
-# other contender. Rows that a library bounds (a bare matmul, one merged linear layer,
-# a fused convolution) take that from PyTorch's own bindings of cuBLASLt and cuDNN.
+# other contender. Rows that a library bounds take that from PyTorch's own binding of
+# cuBLASLt (a bare matmul, one merged linear layer) or from all that cuDNN offers (dnn.py:
+# a fused convolution).
 #
 # ===----------------------------------------------------------------------=== #
 """What one launch can reach."""
@@ -14,10 +15,14 @@ import ctypes
 import os
 import shutil
 import subprocess
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
 from ..errors import ENVIRONMENT, FusionError
+from . import dnn, gpu
+from .timing import DeviceClock
 from .workload import Workload
 
 _THREADS = 256
@@ -128,16 +133,24 @@ _NORMS = {768: [(3, 32)], 1024: [(4, 32), (2, 64)], 4096: [(4, 128), (2, 256)]}
 Factory = Callable[[Sequence, Sequence], tuple[Callable[[], None], Sequence]]
 
 
-def _adds(_workload: Workload, kernels: Kernels, torch) -> dict[str, Factory]:
+@dataclass
+class Limits:
+    """The launches that may bound a row, by name; the fastest counts. `facts` are what is known about them."""
+
+    factories: dict[str, Factory] = field(default_factory=dict)
+    facts: dict = field(default_factory=dict)
+
+
+def _adds(_workload: Workload, kernels: Kernels, torch) -> Limits:
     def make(inputs, _weights):
         half = len(inputs) // 2
         out = [torch.empty_like(x) for x in inputs[:half]]
         return lambda: kernels.add_members(inputs[:half], inputs[half:], out), out
 
-    return {"one launch": make}
+    return Limits({"one launch": make})
 
 
-def _layer_norms(workload: Workload, kernels: Kernels, torch) -> dict[str, Factory]:
+def _layer_norms(workload: Workload, kernels: Kernels, torch) -> Limits:
     count = len(workload.results)
     rows, width = workload.results[0].shape
     result: dict[str, Factory] = {}
@@ -156,10 +169,10 @@ def _layer_norms(workload: Workload, kernels: Kernels, torch) -> dict[str, Facto
         resident = max(1, kernels.units * 2 // count)
         if resident < whole:
             result[f"one launch {vectors}x{team} resident"] = factory(vectors, team, resident)
-    return result
+    return Limits(result)
 
 
-def _merged_linear(workload: Workload, _kernels, torch) -> dict[str, Factory]:
+def _merged_linear(workload: Workload, _kernels, torch) -> Limits:
     def make(inputs, weights):
         half = len(weights) // 2
         weight, bias = torch.cat(list(weights[:half])), torch.cat(list(weights[half:]))
@@ -170,33 +183,84 @@ def _merged_linear(workload: Workload, _kernels, torch) -> dict[str, Factory]:
             out[:] = list(whole.chunk(half, -1))
         return launch, out
 
-    return {"one cuBLASLt call": make}
+    return Limits({"one cuBLASLt call": make})
 
 
-def _matmul(_workload: Workload, _kernels, torch) -> dict[str, Factory]:
+def _matmul(_workload: Workload, _kernels, torch) -> Limits:
     def make(inputs, _weights):
         return lambda: torch.mm(inputs[0], inputs[1].t()), None  # bare: its result is another
 
-    return {"bare matmul": make}
+    return Limits({"bare matmul": make})
 
 
-def _conv(workload: Workload, _kernels, torch) -> dict[str, Factory]:
+#: Seconds in which the plans of a convolution are built, and how many of them take turns with the others.
+_PLANNING_S = 6.0
+_FINALISTS = 3
+
+
+def _screen(torch, plans: Sequence[dnn.Plan], convolution: dnn.Convolution, x, workspace) -> list[dnn.Plan]:
+    """The fastest plans that run, by a quick look at each."""
+    w = torch.randn(convolution.w, device="cuda").to(x.dtype).contiguous(memory_format=torch.channels_last)
+    bias = torch.randn(convolution.w[0], device="cuda").to(x.dtype)
+    y = torch.empty(convolution.y, device="cuda", dtype=x.dtype, memory_format=torch.channels_last)
+    clock = DeviceClock(torch)
+    times: list[tuple[float, int]] = []
+    for index, plan in enumerate(plans):
+        def launch(plan=plan):
+            plan.enqueue(torch.cuda.current_stream().cuda_stream,
+                         *(t.data_ptr() for t in (x, w, bias, y, workspace)))
+        try:
+            replay = gpu.capture(torch, launch)
+            clock.batch([replay], 10)
+            times.append((min(clock.batch([replay], 20) for _ in range(2)), index))
+        except (FusionError, RuntimeError):
+            continue  # planned, but refused when it runs
+    return [plans[index] for _us, index in sorted(times)[:_FINALISTS]]
+
+
+def _conv(workload: Workload, _kernels, torch) -> "Limits":
+    """PyTorch's choice of fused convolution, and the fastest of all plans that cuDNN offers."""
     pad = workload.limit[1]["pad"]
+    x = workload.inputs[0]
+    n, height, width, channels = x.shape
+    convolution = dnn.Convolution((n, channels, height, width), workload.weights[0].shape, pad, x.dtype)
+    library = dnn.Library()
+    begin = time.monotonic()
+    plans, count = dnn.plans(library, convolution, _PLANNING_S)
+    built_s = time.monotonic() - begin
+    workspace = torch.empty(max([1, *(plan.workspace for plan in plans)]), device="cuda", dtype=torch.uint8)
+    finalists = _screen(torch, plans, convolution, gpu.make_input(torch, x), workspace)
 
-    def make(inputs, weights):
+    def folded(weights):
         w, scale, shift, mean, variance = (v.double() for v in weights)
         gain = scale / (variance + 1e-5).sqrt()
-        folded = (w * gain.view(-1, 1, 1, 1)).to(weights[0].dtype).contiguous(memory_format=torch.channels_last)
-        bias = (shift - mean * gain).to(weights[0].dtype)
+        narrow = (w * gain.view(-1, 1, 1, 1)).to(weights[0].dtype)
+        return narrow.contiguous(memory_format=torch.channels_last), (shift - mean * gain).to(weights[0].dtype)
+
+    def chosen_by_torch(inputs, weights):
+        w, bias = folded(weights)
         image = inputs[0].permute(0, 3, 1, 2)
         out: list = []
 
         def launch():
-            y = torch.cudnn_convolution_relu(image, folded, bias, (1, 1), (pad, pad), (1, 1), 1)
+            y = torch.cudnn_convolution_relu(image, w, bias, (1, 1), (pad, pad), (1, 1), 1)
             out[:] = [y.permute(0, 2, 3, 1)]
         return launch, out
 
-    return {"fastest cuDNN plan": make}
+    def factory(plan):
+        def make(inputs, weights):
+            w, bias = folded(weights)
+            y = torch.empty(workload.results[0].shape, device="cuda", dtype=w.dtype)
+
+            def launch():
+                plan.enqueue(torch.cuda.current_stream().cuda_stream,
+                             *(t.data_ptr() for t in (inputs[0], w, bias, y, workspace)))
+            return launch, [y]
+        return make
+
+    return Limits({"PyTorch's cuDNN plan": chosen_by_torch, **{plan.name: factory(plan) for plan in finalists}},
+                  {"plans_offered": count, "plans_built": len(plans), "planning_s": round(built_s, 1),
+                   "all_tried": built_s < _PLANNING_S})
 
 
 _FAMILIES = {"adds": _adds, "layer_norms": _layer_norms, "merged_linear": _merged_linear, "matmul": _matmul,
@@ -204,8 +268,8 @@ _FAMILIES = {"adds": _adds, "layer_norms": _layer_norms, "merged_linear": _merge
 _NEED_KERNELS = ("adds", "layer_norms")
 
 
-def factories(workload: Workload, kernels: Optional[Kernels], torch) -> dict[str, Factory]:
-    """The launches that may bound a row, by name; the fastest counts. Empty if there are none."""
+def limits_of(workload: Workload, kernels: Optional[Kernels], torch) -> Limits:
+    """Empty if nothing is known to bound the row."""
     if workload.limit is None or (kernels is None and workload.limit[0] in _NEED_KERNELS):
-        return {}
+        return Limits()
     return _FAMILIES[workload.limit[0]](workload, kernels, torch)

@@ -126,7 +126,7 @@ class Runner:
         contenders: dict[str, Contender] = {}
         ours, opened = self._open_modules(workload, sets, oracle, contenders)
         peers = self._open_peers(workload, sets, weights, oracle, contenders)
-        bounds = self._open_limits(workload, sets, weights, oracle, contenders)
+        bounds, facts = self._open_limits(workload, sets, weights, oracle, contenders)
         if any(bar.figure == "bandwidth" for clause in workload.bars for bar in clause):
             contenders[COPY] = self._copy.contender
         del oracle
@@ -146,7 +146,7 @@ class Runner:
             elif name in ours:
                 ours[name].update(found)
         fastest, us = timing.best({name: times[name].us for name in bounds if name in times})
-        limit: dict = {"name": fastest, "us": round(us, 3), "launched": bounds[fastest]} if us else {}
+        limit: dict = {"name": fastest, "us": round(us, 3), "launched": bounds[fastest], **facts} if us else {}
         if len(bounds) > 1 and times:
             limit["all"] = {name: round(times[name].us, 3) for name in bounds}
         row = assemble(workload, ours, peers, limit, times, self._copy.ways[self._copy.best], self._copy.bytes)
@@ -209,10 +209,15 @@ class Runner:
                 queued["error"] = replayed["error"] = table.first_line(error)
         return peers
 
-    def _open_limits(self, workload, sets, weights, oracle, contenders) -> dict[str, Optional[dict]]:
-        """The kernels and copies of each launch that may bound the row, by name."""
+    def _open_limits(self, workload, sets, weights, oracle, contenders) -> tuple[dict[str, Optional[dict]], dict]:
+        """The kernels and copies of each launch that may bound the row, by name; what is known about them."""
         names: dict[str, Optional[dict]] = {}
-        for name, make in limits.factories(workload, self._kernels, self._torch).items():
+        try:
+            bounds = limits.limits_of(workload, self._kernels, self._torch)
+        except (FusionError, RuntimeError) as error:
+            self._say(f"{workload.name}: no limit: {table.first_line(error)}")
+            return names, {}
+        for name, make in bounds.factories.items():
             try:
                 launches, outputs = [], None
                 for index, inputs in enumerate(sets):
@@ -230,7 +235,7 @@ class Runner:
                 continue
             contenders[name] = Contender(launches)
             names[name] = launches[0].nodes
-        return names
+        return names, bounds.facts
 
 
 def write_json(path: str, document: Mapping) -> None:

@@ -153,6 +153,14 @@ def markdown(document: Mapping) -> str:
     return "\n".join([*about(document), "", *_rows(head, times), "", *_rows(second, counts)]) + "\n"
 
 
+def placed(page: str, text: str, suite: str) -> str:
+    """The page with the tables between its marks for the suite; the tables alone if it has none."""
+    first, last = f"<!-- fusion-bench {suite} -->\n", f"<!-- end of fusion-bench {suite} -->\n"
+    before, found, rest = page.partition(first)
+    _old, ended, after = rest.partition(last)
+    return before + first + text + last + after if found and ended else text
+
+
 def _graphed(peer: str) -> bool:
     """Op by op a peer launches what its graph holds."""
     return peer not in ("eager", "inductor")

@@ -1,0 +1,234 @@
+# ===- test_bench_run.py - fusion-bench from modules to tables --------------=== #
+#
+# A whole run without a GPU: modules for the CPU, and in place of PyTorch the little of
+# it that rows of adds and a transpose need, on numpy; a captured graph is what it
+# captured, device time is the host's.
+#
+# ===----------------------------------------------------------------------=== #
+"""A run of fusion-bench, end to end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from conftest import BIN
+from fusion_compiler.bench import cli, gpu, launched, ours, run, seed2, suites, xla
+from fusion_compiler.bench.bars import Bar
+from fusion_compiler.cli import main
+
+
+class Tensor(np.ndarray):
+    """An array with the names that PyTorch gives its methods."""
+
+    is_cuda, device = False, "cuda"
+
+    def double(self):
+        return self.astype(np.float64)
+
+    def abs(self):
+        return np.abs(self)
+
+    def to(self, dtype):
+        return self.astype(dtype)
+
+    def data_ptr(self):
+        return self.ctypes.data
+
+    def numel(self):
+        return self.size
+
+    def element_size(self):
+        return self.itemsize
+
+    def clone(self):
+        return self.copy()
+
+    def detach(self):
+        return self
+
+    def square(self):
+        return self * self
+
+    def t(self):
+        return self.T
+
+    def contiguous(self):
+        return np.ascontiguousarray(self).view(Tensor)
+
+    def fill_(self, value):
+        self[...] = value
+
+    def zero_(self):
+        self[...] = 0
+
+    def copy_(self, other):
+        self[...] = other
+
+    def mul_(self, other):
+        self *= other
+        return self
+
+    def add_(self, other):
+        self += other
+        return self
+
+
+class FakeGraph:
+    def __init__(self, keep_graph):
+        assert keep_graph
+
+    def instantiate(self):
+        pass
+
+
+class FakeEvent:
+    def __init__(self, enable_timing):
+        self.at = None
+
+    def record(self):
+        self.at = time.perf_counter()
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return (end.at - self.at) * 1e3
+
+
+def fake_torch():
+    def tensor(shape, dtype=np.float32, device=None):
+        # At a multiple of 64 bytes, as the runtime likes buffers.
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        raw = np.zeros(size + 64, np.uint8)
+        start = -raw.ctypes.data % 64
+        return raw[start:start + size].view(dtype).reshape(shape).view(Tensor)
+
+    def randn(shape, device=None, dtype=np.float32):
+        made = tensor(shape, dtype)
+        made[...] = np.random.default_rng().standard_normal(shape)
+        return made
+
+    def randint(low, high, shape, device=None):
+        made = tensor(shape, np.int64)
+        made[...] = np.random.default_rng().integers(low, high, shape)
+        return made
+
+    def to(self, dtype):
+        made = tensor(self.shape, dtype)
+        made[...] = self
+        return made
+
+    Tensor.to = to
+    flags = contextlib.nullcontext
+    cuda = SimpleNamespace(
+        synchronize=lambda: None, empty_cache=lambda: None, Stream=lambda: SimpleNamespace(wait_stream=lambda _s: None),
+        stream=lambda _s: contextlib.nullcontext(),
+        current_stream=lambda: SimpleNamespace(wait_stream=lambda _s: None, cuda_stream=0),
+        CUDAGraph=FakeGraph, graph=lambda _g: contextlib.nullcontext(), Event=FakeEvent, _sleep=lambda _cycles: None)
+    return SimpleNamespace(
+        cuda=cuda, float64=np.float64, float32=np.float32, float16=np.float16, bfloat16=np.uint16, randn=randn,
+        randint=randint, empty=tensor, empty_like=lambda x: tensor(x.shape, x.dtype), equal=np.array_equal,
+        isfinite=np.isfinite, no_grad=contextlib.nullcontext,
+        backends=SimpleNamespace(cudnn=SimpleNamespace(flags=lambda **_: flags())))
+
+
+class OnCpu(ours.OpenModule):
+    def __init__(self, *arguments):
+        super().__init__(*arguments, backend="cpu")
+        self._enqueue = None
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    """Rows of a suite `tiny` on numpy; graphs replay what was captured and hold one kernel."""
+    torch = fake_torch()
+
+    def capture(_torch, launch):
+        def replay():
+            launch()
+        replay.nodes = {"kernels": 1, "copies": 0}
+        return replay
+
+    workloads = [seed2.adds(3, 33, [[Bar.speedup(1e-6)]]), seed2.transpose(7, [[Bar.bandwidth(0.0)]])]
+    monkeypatch.setitem(suites.SUITES, "tiny", lambda: workloads)
+    monkeypatch.setattr(gpu, "open_torch", lambda: torch)
+    monkeypatch.setattr(gpu, "describe", lambda _torch: {"gpu": "none", "cache_bytes": 1 << 10})
+    monkeypatch.setattr(gpu, "capture", capture)
+    monkeypatch.setattr(run, "OpenModule", OnCpu)
+    monkeypatch.setattr(ours, "use_runtime", lambda _path: str(BIN / "fusion-run"))
+    monkeypatch.setattr(cli, "_kernels", lambda *_: None)
+    monkeypatch.setattr("fusion_compiler.bench.bandwidth.SIZE", 1 << 12)
+    monkeypatch.setattr(launched, "count_all", lambda suite, names, *_: (
+        {names[0]: {"strict": {"launched": {"kernels": 1, "copies": 0}},
+                    "unfused": {"launched": {"kernels": 3, "copies": 0}}}}, {}))
+    monkeypatch.setattr(xla, "measure_all", lambda suite, names, *_: (
+        {names[0]: {"us": 1e9, "launched": {"kernels": 3.0, "copies": 0.0}}}, {"version": "9"}))
+    return torch
+
+
+WORDS = ["bench", "tiny", "--fp", "strict", "--target", "cpu", "--bin-dir", str(BIN), "--runs", "7"]
+
+
+def test_whole_run(no_gpu, tmp_path, capsys):
+    out, page = tmp_path / "out.json", tmp_path / "out.md"
+    assert main([*WORDS, "--json", str(out), "--markdown", str(page)]) == 0
+    said = capsys.readouterr().out
+    document = json.loads(out.read_text())
+    assert document["compiler"]["version"].startswith("fusion-compile") and len(document["compiler"]["sha256"]) == 64
+    assert document["environment"]["jax"] == "9" and document["copy_bandwidth"]["by"] in ("torch", "torch in a graph")
+    assert "beside" not in document, "only a run that is cut off has rows to come"
+    adds, transpose = document["rows"]
+    for row in (adds, transpose):
+        for variant in ("strict", "unfused"):
+            entry = row["ours"][variant]
+            assert entry["check"]["ok"] and entry["stable"] and entry["us"] > 0 and len(entry["sha256"]) == 64
+            assert entry["clock"] == "host" and entry["rounds"] == 7
+        assert row["peers"]["eager"]["clock"] == "queued" and row["peers"]["eager+graph"]["us"] > 0
+        assert row["peers"]["eager+graph"]["launched"] == {"kernels": 1, "copies": 0}
+        assert "error" in row["peers"]["inductor"] and "error" in row["peers"]["inductor+graph"]
+        low, high = row["intervals"]["speedup"]
+        assert low <= row["figures"]["speedup"] <= high
+    assert adds["ours"]["unfused"]["launched"]["kernels"] == 3 and adds["peers"]["xla"]["us"] == 1e9
+    assert adds["best_peer"] in ("eager", "eager+graph") and adds["pass"] is True
+    assert "launched" not in transpose["ours"]["strict"] and "bandwidth" in transpose["intervals"]
+    assert "copy_bandwidth" in transpose and said.count("inductor: ") == 2
+    assert "| 3 independent adds f32[33] | 1 | 3 | 1 | - | 3 |" in page.read_text()
+
+
+def test_quick_run_of_one_row(no_gpu, tmp_path, monkeypatch):
+    def never(*_):
+        raise AssertionError("not asked for")
+
+    monkeypatch.setattr(launched, "count_all", never)
+    monkeypatch.setattr(xla, "measure_all", never)
+    out = tmp_path / "out.json"
+    assert main([*WORDS, "--peers", "none", "--no-launches", "--filter", "transpose", "--json", str(out)]) == 0
+    document = json.loads(out.read_text())
+    assert [row["name"] for row in document["rows"]] == ["transpose-7"] and document["rows"][0]["peers"] == {}
+
+
+def test_a_run_that_is_cut_off_keeps_what_it_has(no_gpu, tmp_path, monkeypatch):
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out.json"
+    monkeypatch.setattr("fusion_compiler.bench.bandwidth.Copy", dies)
+    assert main([*WORDS, "--json", str(out)]) == 130
+    document = json.loads(out.read_text())
+    assert document["rows"] == [] and document["beside"]["adds-3x33"]["xla"]["us"] == 1e9
+
+
+def test_wrong_bits_fail(no_gpu, tmp_path, monkeypatch, capsys):
+    class Wrong(OnCpu):
+        def results(self, index, order):
+            return [result + 1 for result in super().results(index, order)]
+
+    monkeypatch.setattr(run, "OpenModule", Wrong)
+    assert main([*WORDS, "--peers", "none", "--no-launches", "--filter", "adds"]) == 1
+    assert "33 elements differ, equality expected" in capsys.readouterr().out
