@@ -424,10 +424,12 @@ def test_nodes_of_graphs_inside_graphs():
     assert nodes.of_torch(SimpleNamespace()) is None
 
 
-def test_launched_by_name():
-    assert launched.count(["k7", "Memcpy DtoD (Device -> Device)", "Memset (Device)", "gemm"]) == {
-        "kernels": 2, "copies": 2}
-    assert launched.count([]) == {"kernels": 0, "copies": 0}
+def test_launched_by_kind():
+    kinds = [("X", "kernel"), ("X", "kernel"), ("X", "gpu_memcpy"), ("X", "gpu_memset"), ("X", "cuda_runtime"),
+             ("X", "gpu_user_annotation"), ("i", "kernel"), ("M", None)]
+    trace = {"traceEvents": [{"ph": ph, "cat": cat, "name": "k7"} for ph, cat in kinds]}
+    assert launched.count(trace) == {"kernels": 2, "copies": 2}
+    assert launched.count({}) == {"kernels": 0, "copies": 0}
 
 
 # ---- workers -------------------------------------------------------------------

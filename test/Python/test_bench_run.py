@@ -224,6 +224,22 @@ def test_a_run_that_is_cut_off_keeps_what_it_has(no_gpu, tmp_path, monkeypatch):
     assert document["rows"] == [] and document["beside"]["adds-3x33"]["xla"]["us"] == 1e9
 
 
+def test_rows_to_come_are_not_forgotten(no_gpu, tmp_path, monkeypatch):
+    measure, out = run.Runner.row, tmp_path / "out.json"
+
+    def row(self, workload):
+        if workload.name == "transpose-7":
+            document = json.loads(out.read_text())
+            assert [r["name"] for r in document["rows"]] == ["adds-3x33"] and set(document["beside"]) == {
+                "adds-3x33", "transpose-7"}
+            raise KeyboardInterrupt
+        return measure(self, workload)
+
+    monkeypatch.setattr(run.Runner, "row", row)
+    assert main([*WORDS, "--json", str(out)]) == 130
+    assert json.loads(out.read_text())["rows"][0]["peers"]["xla"]["us"] == 1e9
+
+
 def test_wrong_bits_fail(no_gpu, tmp_path, monkeypatch, capsys):
     class Wrong(OnCpu):
         def results(self, index, order):

@@ -194,7 +194,9 @@ def _beside(options, workloads: Sequence[Workload], folder: str, library: str, d
     from . import dram, launched, run, xla
 
     names, variants = [w.name for w in workloads], document["variants"]
+    # In the file until the rows that it belongs to are.
     found: dict[str, dict] = {name: {} for name in names}
+    document["beside"] = found
 
     def add(what: str, begin: float, rows, facts) -> None:
         document[what] = {**facts, "seconds": round(time.monotonic() - begin, 1)}
@@ -203,7 +205,7 @@ def _beside(options, workloads: Sequence[Workload], folder: str, library: str, d
             for variant, entry in entries.items():
                 found[name].setdefault(variant, {}).update(entry)
         if options.json:
-            run.write_json(options.json, {**document, "beside": found})
+            run.write_json(options.json, document)
 
     if not options.no_launches:
         begin = time.monotonic()
@@ -254,6 +256,7 @@ def _measure(options, workloads: Sequence[Workload], program: str, arguments: Se
                                 time_limit=options.time_limit, started=started)
         runner = run.Runner(torch, settings, manifest, kernels, beside, copy, _say)
         run.run_rows(workloads, runner.row, document, options.json, _say)
+    del document["beside"]
     document["seconds"] = round(time.monotonic() - started, 1)
     if options.json:
         run.write_json(options.json, document)

@@ -9,30 +9,34 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from typing import Callable, Iterable, Sequence
+import tempfile
+from typing import Callable, Mapping, Sequence
 
 from . import gpu, modules, ours, worker
 from .table import first_line
 from .workload import Workload
 
 
-def count(names: Iterable[str]) -> dict[str, int]:
-    """`kernels` and `copies` (fills among them) of what the device did, by name."""
-    result = {"kernels": 0, "copies": 0}
-    for name in names:
-        result["copies" if name.startswith(("Memcpy", "Memset")) else "kernels"] += 1
-    return result
+def count(trace: Mapping) -> dict[str, int]:
+    """`kernels` and `copies` (fills among them) of the device in a trace of PyTorch's profiler."""
+    kinds = [event.get("cat") for event in trace.get("traceEvents", []) if event.get("ph") == "X"]
+    return {"kernels": kinds.count("kernel"), "copies": kinds.count("gpu_memcpy") + kinds.count("gpu_memset")}
 
 
-def _seen(torch, launch: Callable[[], None]) -> list[str]:
-    """The names of what the device did."""
+def _seen(torch, launch: Callable[[], None]) -> dict[str, int]:
+    """What the device did."""
     profiler = torch.profiler
     with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
         launch()
         torch.cuda.synchronize()
-    return [event.name for event in profile.events() if "CUDA" in str(event.device_type)]
+    with tempfile.TemporaryDirectory(prefix="fusion-bench-") as scratch:
+        path = os.path.join(scratch, "trace.json")
+        profile.export_chrome_trace(path)
+        with open(path, encoding="utf-8") as file:
+            return count(json.load(file))
 
 
 def run_worker(suite: Sequence[Workload], folder: str, library: str, variants: Sequence[str],
@@ -42,7 +46,7 @@ def run_worker(suite: Sequence[Workload], folder: str, library: str, variants: S
     ours.use_runtime(library)
     with torch.cuda.stream(torch.cuda.Stream()):
         probe = torch.zeros(1, device="cuda")
-        if not _seen(torch, lambda: probe.add_(1)):
+        if not _seen(torch, lambda: probe.add_(1))["kernels"]:
             worker.say({"failed": "PyTorch's profiler shows no kernel: CUPTI can't be used here"})
             return 5
         for workload in suite:
@@ -59,7 +63,7 @@ def run_worker(suite: Sequence[Workload], folder: str, library: str, variants: S
                     launch = module.contender().launches[0]
                     launch()
                     torch.cuda.synchronize()
-                    answer["launched"] = count(_seen(torch, launch))
+                    answer["launched"] = _seen(torch, launch)
                 except Exception as error:  # noqa: BLE001 - the row will say what is wrong
                     answer["error"] = first_line(error)
                 worker.say(answer)
