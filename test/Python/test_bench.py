@@ -555,6 +555,36 @@ def test_no_counters_is_said(tmp_path):
     assert "ncu not found, /none/ncu" in facts["failed"]
 
 
+def test_replays_between_marks(tmp_path):
+    """On the runtime's driver for tests, which has no marks: a module that only copies runs 3 times before the first
+    and as often as asked before the second."""
+    fake, library = BIN.parent / "runtime/tests/fake-cuda", BIN.parent / "lib/libfusion-rt.so"
+    if not (fake / "libcuda.so.1").exists() or not library.exists():
+        pytest.skip("the runtime's tests are not built")
+    (tmp_path / "m.mlir").write_text(
+        "func.func @main(%x: tensor<3x50xbf16>) -> tensor<3x50xbf16> {\n  return %x : tensor<3x50xbf16>\n}\n")
+    subprocess.run([BIN / "fusion-compile", tmp_path / "m.mlir", "--target=cuda:sm_90", "-o", tmp_path / "m.fsn"],
+                   check=True)
+    script = f"""
+from fusion_compiler import runtime
+from fusion_compiler.bench import dram
+marks, sessions, real = [], [], runtime.Module.session
+def session(self, **options):
+    sessions.append(real(self, **options))
+    return sessions[-1]
+runtime.Module.session = session
+dram._Device.mark = lambda self, begin: marks.append((begin, sessions[-1].counters["runs"]))
+assert dram.run_worker({str(library)!r}, [{str(tmp_path / "m.fsn")!r} + "=5", "/none/m.fsn=2"]) == 0
+print(marks)
+"""
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False,
+                            env={**worker.environment(), "LD_LIBRARY_PATH": str(fake)})
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    assert json.loads(lines[0]) == {"name": str(tmp_path / "m.fsn")} and "/none/m.fsn" in json.loads(lines[1])["failed"]
+    assert lines[2] == "[(True, 3), (False, 8)]"
+
+
 def test_xla_sums_the_kernels_of_streams():
     def line(name, *durations, copy=0):
         events = [SimpleNamespace(name="fusion_3", duration_ns=d) for d in durations]

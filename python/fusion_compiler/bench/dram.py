@@ -88,7 +88,7 @@ class _Device:
         self._call("cuInit", 0)
         self._call("cuDeviceGet", ctypes.byref(device), 0)
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self._call("cuCtxSetCurrent", context)
+        self._call("cuCtxPushCurrent_v2", context)
         self._call("cuStreamCreate", ctypes.byref(self._stream), 1)  # waits for no other stream
 
     def _call(self, name: str, *arguments) -> None:
@@ -109,8 +109,10 @@ class _Device:
         values = np.random.default_rng(size).standard_normal((1 << 20) // dtype.itemsize)
         block = np.ascontiguousarray(from_float(values.astype(np.float32), info.dtype_name))
         for start in range(0, size, 1 << 20):
-            self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(address.value + start), ctypes.c_void_p(block.ctypes.data),
-                       ctypes.c_size_t(min(size - start, block.nbytes)))
+            self._call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(address.value + start),
+                       ctypes.c_void_p(block.ctypes.data), ctypes.c_size_t(min(size - start, block.nbytes)),
+                       self._stream)
+        self.wait()
         return _Buffer(address.value, shape, dtype)
 
     def free(self, buffers: Iterable["_Buffer"]) -> None:
