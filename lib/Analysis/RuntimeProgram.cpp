@@ -92,6 +92,19 @@ std::vector<rt::Operand> ProgramBuilder::operands(ArrayAttr accesses) {
   return list;
 }
 
+void fusion::forEachKernel(Operation *command,
+                           llvm::function_ref<void(StringRef)> visit) {
+  if (auto launch = dyn_cast<LaunchOp>(command))
+    visit(launch.getKernel().getLeafReference().getValue());
+  auto call = dyn_cast<CallOp>(command);
+  if (!call)
+    return;
+  if (call.getTailKernel())
+    visit(call.getTailKernel()->getLeafReference().getValue());
+  if (auto name = call.getCall().getAs<StringAttr>("fallback"))
+    visit(name.getValue());
+}
+
 LogicalResult ProgramBuilder::kernel(Operation *op, SymbolRefAttr symbol,
                                      uint32_t &index) {
   auto it = kernels.find(symbol.getLeafReference().getValue());

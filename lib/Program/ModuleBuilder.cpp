@@ -24,8 +24,7 @@ using namespace fusion;
 static void numberKernels(ModuleOp kernels, ProgramOp program,
                           rt::Module &result,
                           llvm::StringMap<uint32_t> &index) {
-  auto number = [&](SymbolRefAttr symbol) {
-    StringRef name = symbol.getLeafReference();
+  auto number = [&](StringRef name) {
     if (!index.try_emplace(name, result.kernels.size()).second)
       return;
     rt::Kernel kernel;
@@ -35,12 +34,8 @@ static void numberKernels(ModuleOp kernels, ProgramOp program,
         kernel.description = text.str();
     result.kernels.push_back(std::move(kernel));
   };
-  for (Operation &op : program.getBody().front()) {
-    if (auto launch = dyn_cast<LaunchOp>(op))
-      number(launch.getKernel());
-    else if (auto call = dyn_cast<CallOp>(op); call && call.getTailKernel())
-      number(*call.getTailKernel());
-  }
+  for (Operation &op : program.getBody().front())
+    forEachKernel(&op, number);
 }
 
 static LogicalResult readImports(ModuleOp kernels, rt::Module &result) {

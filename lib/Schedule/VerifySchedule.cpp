@@ -31,12 +31,9 @@ struct VerifySchedule final : fusion::impl::VerifyScheduleBase<VerifySchedule> {
     for (auto program : getOperation().getOps<ProgramOp>()) {
       llvm::StringMap<uint32_t> kernels;
       program.walk([&](Operation *op) {
-        if (auto launch = dyn_cast<LaunchOp>(op))
-          kernels.try_emplace(launch.getKernel().getLeafReference(),
-                              kernels.size());
-        else if (auto call = dyn_cast<CallOp>(op); call && call.getTailKernel())
-          kernels.try_emplace(call.getTailKernel()->getLeafReference(),
-                              kernels.size());
+        forEachKernel(op, [&](StringRef name) {
+          kernels.try_emplace(name, kernels.size());
+        });
       });
       FailureOr<rt::Program> plain = buildRuntimeProgram(program, kernels);
       if (failed(plain))

@@ -22,6 +22,11 @@ enum class DType : unsigned char;
 /// The runtime's element type, or nullopt for a type that modules can't hold.
 std::optional<rt::DType> getRuntimeType(mlir::Type elementType);
 
+/// Calls `visit` with the name of each kernel that `command`, a part of a
+/// program, may run: launched, behind a library's call, or instead of it.
+void forEachKernel(mlir::Operation *command,
+                   llvm::function_ref<void(llvm::StringRef)> visit);
+
 /// Translates `program` one to one. `kernels` gives the index of each kernel
 /// symbol (the leaf of the reference). Reports what cannot be translated as an
 /// error on the op.

@@ -9,6 +9,7 @@
 #include "EraseBf16.h"
 #include "ExpandMath.h"
 
+#include "fusion/Analysis/RuntimeProgram.h"
 #include "fusion/Codegen/Passes.h"
 #include "fusion/IR/FusionDialect.h"
 
@@ -134,22 +135,16 @@ LogicalResult LowerKernels::lower(ModuleOp kernels) {
 /// them if there is nothing but kernels.
 static llvm::StringSet<> findLaunched(ModuleOp module) {
   llvm::StringSet<> names;
-  auto addFallback = [&](DictionaryAttr call) {
-    if (auto name = call ? call.getAs<StringAttr>("fallback") : StringAttr())
-      names.insert(name.getValue());
-  };
   module.walk([&](Operation *op) {
     if (auto group = dyn_cast<GroupOp>(op);
-        group && group.getKernelAttr() && !isa<GroupOp>(op->getParentOp()))
-      names.insert(group.getKernelAttr().getLeafReference());
-    if (isa<GroupOp>(op) && !isa<GroupOp>(op->getParentOp()))
-      addFallback(op->getAttrOfType<DictionaryAttr>("fusion.call"));
-    if (auto call = dyn_cast<CallOp>(op))
-      addFallback(call.getCall());
-    if (auto launch = dyn_cast<LaunchOp>(op))
-      names.insert(launch.getKernel().getLeafReference());
-    if (auto call = dyn_cast<CallOp>(op); call && call.getTailKernel())
-      names.insert(call.getTailKernel()->getLeafReference());
+        group && !isa<GroupOp>(op->getParentOp())) {
+      if (group.getKernelAttr())
+        names.insert(group.getKernelAttr().getLeafReference());
+      if (auto call = group->getAttrOfType<DictionaryAttr>("fusion.call"))
+        if (auto name = call.getAs<StringAttr>("fallback"))
+          names.insert(name.getValue());
+    }
+    forEachKernel(op, [&](StringRef name) { names.insert(name); });
   });
   return names;
 }
