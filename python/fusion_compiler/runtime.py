@@ -63,6 +63,7 @@ class _SessionOptions(ctypes.Structure):
         ("threads", ctypes.c_int),
         ("memory_limit", ctypes.c_ulong),
         ("device", ctypes.c_int),
+        ("timeout", ctypes.c_double),
     ]
 
 
@@ -224,25 +225,26 @@ class Module:
             _library.fusion_rt_module_destroy(self._handle)
 
     def session(self, backend=None, threads=0, memory_limit=0, trust="own",
-                device=0):
+                device=0, timeout=60):
         """Loads native code (if ``trust`` allows it) and allocates memory.
 
         ``backend``: "cpu", "cuda" or "null"; None is what the module was
-        compiled for. ``device``: which GPU.
+        compiled for. ``device``: which GPU. ``timeout``: seconds that a GPU may
+        take for a run until it is given up with code 8; None: any.
         """
-        return Session(self, backend, threads, memory_limit, trust, device)
+        return Session(self, backend, threads, memory_limit, trust, device, timeout)
 
 
 class Session:
     """A module on a backend; use it from one thread at a time."""
 
     def __init__(self, module, backend, threads, memory_limit, trust,
-                 device):
+                 device, timeout):
         self.module = module
         options = _SessionOptions(
             ctypes.sizeof(_SessionOptions),
             backend.encode() if backend else None, trust.encode(), threads,
-            memory_limit, device)
+            memory_limit, device, -1 if timeout is None else timeout)
         handle = ctypes.c_void_p()
         _check(_rt().fusion_rt_session_create(
             module._handle, ctypes.byref(options), ctypes.byref(handle)))

@@ -56,6 +56,12 @@ KERNEL(poison) {
     y[i] = x[i] - (1.0f / 0.0f) * 0.0f;
 }
 
+/* Never ends. */
+KERNEL(spin) {
+  for (volatile int on = 1; on;)
+    ;
+}
+
 #ifdef UNDEFINED
 extern float fusion_missing(float);
 KERNEL(broken) { *(float *)buffers[0] = fusion_missing(1); }

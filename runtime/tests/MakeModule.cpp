@@ -1,12 +1,15 @@
 //===- MakeModule.cpp - Writes a test module to a file --------------------===//
 //
 // For the tests that drive fusion-run as a process:
-// `fusion-test-module KIND OUT.fsn`.
+// `fusion-test-module KIND OUT.fsn [CODE.ptx]`. With PTX that has its kernels,
+// a module for the tests' own driver is one for a GPU.
 //
 //===----------------------------------------------------------------------===//
 #include "TestModules.h"
 
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 using namespace fusion::rt;
@@ -22,13 +25,27 @@ static Module make(const std::string &kind) {
     builder.launch(test::Add, {t, t}, y, {0, 64});
     return test::forCuda(builder.build());
   }
+  if (kind == "cuda-linear") { // a product by cuBLASLt
+    test::ModuleBuilder builder;
+    ByteRange x = builder.input("x", {2, 3}), y = builder.output("y", {2, 4});
+    ByteRange w = builder.constant(std::vector<float>(12, 1));
+    LibraryCall call;
+    call.op = LibraryOp::MatMul;
+    call.inputShape = {{0, 2}, {0, 3}};
+    call.weightShape = {{0, 3}, {0, 4}};
+    call.outputShape = {{0, 2}, {0, 4}};
+    builder.call(call, {x, w}, y);
+    return test::forCuda(builder.build());
+  }
   test::ModuleBuilder builder;
   ByteRange x = builder.input("x", {1024});
   ByteRange y = builder.output("y", {1024});
   ByteRange t = builder.scratch(x.size);
   builder.launch(test::Relu, {x}, t, {0, 1024});
-  builder.launch(kind == "poison" ? test::Poison : test::Exponential, {t}, y,
-                 {0, 1024});
+  builder.launch(kind == "poison" ? test::Poison
+                 : kind == "spin" ? test::Spin
+                                  : test::Exponential,
+                 {t}, y, {0, 1024});
   if (kind == "chain") { // 2000 tiny launches, for overhead
     builder.module.program.commands.pop_back();
     ByteRange u = builder.scratch(x.size);
@@ -46,9 +63,15 @@ static Module make(const std::string &kind) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3)
+  if (argc != 3 && argc != 4)
     return 2;
-  Status status = writeModuleFile(make(argv[1]), argv[2]);
+  Module module = make(argv[1]);
+  if (argc == 4) {
+    std::ifstream file(argv[3], std::ios::binary);
+    module.ptx.assign(std::istreambuf_iterator<char>(file), {});
+    module.deviceCode.clear();
+  }
+  Status status = writeModuleFile(module, argv[2]);
   if (!status.ok())
     std::fprintf(stderr, "error: %s\n", status.message().c_str());
   return int(status.code());

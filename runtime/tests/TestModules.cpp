@@ -151,11 +151,9 @@ Module ModuleBuilder::build() {
                  command.hasFallback;
   if (hasLaunch && module.nativeCode.empty()) {
     module.nativeCode = nativeCode();
-    module.kernels = {{"relu", "max(x, 0)"},
-                      {"add", "a + b"},
-                      {"twice", "2x in place"},
-                      {"exponential", "exp(x)"},
-                      {"poison", "NaN"}};
+    module.kernels = {{"relu", "max(x, 0)"},    {"add", "a + b"},
+                      {"twice", "2x in place"}, {"exponential", "exp(x)"},
+                      {"poison", "NaN"},        {"spin", "never ends"}};
     module.imports = {{"expf", "f32(f32)"}, {"pow", "f64(f64,f64)"}};
   }
   return module;
@@ -196,7 +194,8 @@ Module test::forCuda(Module module) {
   module.cpuFeatures.clear();
   module.nativeCode.clear();
   module.imports.clear();
-  const std::string code = "cubin of the tests", ptx = "// PTX of the tests";
+  const std::string code = "cubin of the tests",
+                    ptx = "// PTX of the tests\n.version 8.0\n";
   if (!module.kernels.empty()) {
     module.deviceCode.assign(code.begin(), code.end());
     module.ptx.assign(ptx.begin(), ptx.end());

@@ -11,7 +11,7 @@
 namespace fusion::rt::test {
 
 /// The kernels of Kernels.c, by index.
-enum TestKernel : uint32_t { Relu, Add, Twice, Exponential, Poison };
+enum TestKernel : uint32_t { Relu, Add, Twice, Exponential, Poison, Spin };
 
 /// The bytes of the test library `name` ("kernels", "kernels1", "undefined",
 /// "constructor", "execstack", "needed").

@@ -1,8 +1,4 @@
-"""Drives fusion-run and the Python binding as a user does.
-
-Usage: fusion_run_test.py BIN_DIR LIBRARY FAKE_CUDA (ctest passes them). FAKE_CUDA is
-the folder of the tests' CUDA driver.
-"""
+"""Drives fusion-run and the Python binding as a user does; see run_support.py."""
 
 import json
 import os
@@ -10,29 +6,13 @@ import pathlib
 import resource
 import signal
 import subprocess
-import sys
 import tempfile
-import textwrap
 import time
 import unittest
 
 import numpy as np
 
-BIN = pathlib.Path(sys.argv[1])
-LIBRARY = sys.argv[2]
-FAKE_CUDA = pathlib.Path(sys.argv[3])
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
-
-
-def run(*arguments, **options):
-    return subprocess.run(
-        [BIN / "fusion-run", *map(str, arguments)], capture_output=True,
-        text=True, timeout=60, **options)
-
-
-def make(kind, path):
-    subprocess.run([BIN / "fusion-test-module", kind, path], check=True)
-    return path
+from run_support import BIN, main, make, run
 
 
 class FusionRun(unittest.TestCase):
@@ -138,7 +118,7 @@ class FusionRun(unittest.TestCase):
     def test_bad_options_are_usage(self):
         for arguments in (["--frobnicate"], ["--threads", "0"], ["--bench", "x"],
                           ["--memory-limit", "many"], ["--backend", "gpu"],
-                          ["--trust", "none"], ["--json=1"], ["--batch"],
+                          ["--trust", "none"], ["--op-timeout", "-1"], ["--json=1"], ["--batch"],
                           ["second.fsn"], ["-x"]):
             self.expect(run(self.module, *arguments), 2)
         self.expect(run(), 2)
@@ -147,7 +127,7 @@ class FusionRun(unittest.TestCase):
     def test_help_names_every_option(self):
         text = run("--help").stdout
         for option in ("input inputs random-inputs batch output-dir check backend "
-                       "threads memory-limit trust bench json profile inspect "
+                       "threads op-timeout find-fault memory-limit trust bench json profile inspect "
                        "nan-check help version").split():
             self.assertIn("--" + option, text)
 
@@ -271,6 +251,16 @@ class FusionRun(unittest.TestCase):
             self.assertEqual(process.returncode, 128 + number, errors)
             self.assertIn(b"interrupted", errors)
 
+    def test_a_kernel_that_never_ends_on_the_cpu(self):
+        spin = make("spin", self.path / "spin.fsn")
+        start = time.monotonic()
+        result = run(spin, "--random-inputs", 1, "--op-timeout", 1, "--output-dir",
+                     self.path / "out")
+        self.assertLess(time.monotonic() - start, 6)
+        self.expect(result, 8, "within 1 s", "--op-timeout")
+        self.assertFalse((self.path / "out").exists())
+        self.expect(run(self.module, "--random-inputs", 1, "--op-timeout", 1), 0)
+
     def test_truncation_while_mapped_is_no_crash(self):
         process = subprocess.Popen(
             [BIN / "fusion-run", self.module, "--random-inputs", "1",
@@ -289,142 +279,6 @@ class FusionRun(unittest.TestCase):
         result = run(self.module, "--random-inputs", 1, preexec_fn=limit)
         # 127: the system's loader found no room for the libraries.
         self.assertIn(result.returncode, (0, 6, 127), result.stderr)
-
-
-class Cuda(unittest.TestCase):
-    """The cuda backend on the tests' driver."""
-
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="fusion-cuda-test-")
-        self.path = pathlib.Path(self.folder.name)
-        self.module = make("cuda", self.path / "cuda.fsn")
-
-    def tearDown(self):
-        self.folder.cleanup()
-
-    def fake(self, *arguments, settings="", folder=FAKE_CUDA):
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(folder),
-                       "FUSION_FAKE_CUDA": settings}
-        return run(self.module, "--random-inputs", 1, *arguments,
-                   env=environment)
-
-    def refused(self, result, code, part):
-        self.assertEqual(result.returncode, code, result.stderr)
-        self.assertTrue(result.stderr.startswith("error: "), result.stderr)
-        self.assertIn(part, result.stderr)
-
-    def test_the_target_chooses_the_backend(self):
-        result = self.fake("--json")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        report = json.loads(result.stdout)
-        self.assertEqual(report["backend"], "cuda")
-        self.assertEqual(report["counts"]["launches"], 2)
-        self.assertEqual(self.fake("--backend", "cuda").returncode, 0)
-        self.refused(self.fake("--backend", "cpu"), 4, "--target=cpu")
-
-    def test_bench_has_device_times(self):
-        result = self.fake("--bench", 7, "--json")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        bench = json.loads(result.stdout)["bench"]
-        self.assertEqual(bench["runs"], 7)
-        self.assertGreater(bench["median_us"], 0)
-        # The fake's clock goes on by 50 us a run.
-        for name in ("median", "p10", "p90"):
-            self.assertAlmostEqual(bench["device_us"][name], 50, delta=0.1)
-        self.assertIn("device time", self.fake("--bench", 7).stdout)
-
-    def test_drivers_that_do_not_serve(self):
-        self.refused(self.fake(settings="init=34"), 5, "stub")
-        self.refused(self.fake(settings="init=100"), 5, "no GPU")
-        self.refused(self.fake(settings="devices=0"), 5, "no GPU")
-        self.refused(self.fake(settings="version=11080"), 5,
-                     "supports CUDA 11.8, 12.0")
-        self.refused(self.fake(settings="sm=80"), 5, "older")
-        self.refused(self.fake("--device", 1), 2, "no GPU 1")
-        self.refused(self.fake(settings="total=100"), 6, "the GPU has 100")
-
-    def test_no_driver(self):
-        empty = self.path / "empty"
-        empty.mkdir()
-        (empty / "libcuda.so.1").write_bytes(b"no library")
-        result = self.fake(folder=empty)
-        # The loader goes on to the system's folders only without this file.
-        self.refused(result, 5, "libcuda.so.1")
-        # No GPU is needed to look, to count or to compute on the CPU.
-        self.assertEqual(run(self.module, "--inspect").returncode, 0)
-        self.assertEqual(self.fake("--backend", "null",
-                                   folder=empty).returncode, 0)
-
-    def test_inspect_shows_what_the_assembler_said(self):
-        text = run(self.module, "--inspect").stdout
-        self.assertIn("cuda:sm_90", text)
-        self.assertIn("32 threads, 24 registers, 8 bytes spilled, 128 bytes "
-                      "shared", text)
-
-    def test_binding_runs_on_arrays_of_the_device(self):
-        script = textwrap.dedent("""
-            import ctypes, sys, types
-            import numpy as np
-            library, package, module, fake = sys.argv[1:]
-            fusion = types.ModuleType("fusion_compiler")
-            fusion.__path__ = [package]
-            sys.modules["fusion_compiler"] = fusion
-            from fusion_compiler import runtime
-            runtime.use_library(library)
-            cuda = ctypes.CDLL(fake)
-            cuda.fakeCudaAllocate.restype = ctypes.c_void_p
-            cuda.fakeCudaAllocate.argtypes = [ctypes.c_uint64, ctypes.c_int]
-            for name in ("fakeCudaWrite", "fakeCudaRead"):
-                getattr(cuda, name).argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_uint64]
-            cuda.fakeCudaCount.restype = ctypes.c_uint64
-
-            class Array:
-                def __init__(self, strides=None):
-                    self.pointer = cuda.fakeCudaAllocate(256, 0)
-                    self.__cuda_array_interface__ = dict(
-                        shape=(64,), typestr="<f4", data=(self.pointer, False),
-                        strides=strides, version=3)
-                def numpy(self):
-                    result = np.empty(64, "f4")
-                    cuda.fakeCudaRead(result.ctypes.data, self.pointer, 256)
-                    return result
-
-            session = runtime.load(module).session()
-            values = np.arange(64, dtype="f4") - 32
-            expected = 2 * np.maximum(values, 0)
-            np.testing.assert_array_equal(session.run({"x": values})["y"], expected)
-            uploads = cuda.fakeCudaCount(b"cuMemcpyHtoDAsync_v2")
-            x, y, z = Array(), Array(), Array()
-            cuda.fakeCudaWrite(x.pointer, values.ctypes.data, 256)
-            assert session.run({"x": x}, {"y": y})["y"] is y
-            np.testing.assert_array_equal(y.numpy(), expected)
-            session.enqueue({"x": x}, {"y": z})
-            np.testing.assert_array_equal(z.numpy(), expected)
-            assert cuda.fakeCudaCount(b"cuMemcpyHtoDAsync_v2") == uploads
-            for bad in (Array(strides=(8,)), Array(strides=(-4,))):
-                for arguments in (({"x": bad}, {"y": y}), ({"x": x}, {"y": bad})):
-                    try:
-                        session.run(*arguments)
-                    except runtime.FusionError as error:
-                        assert error.code == 2, error
-                    else:
-                        raise AssertionError("accepted strides")
-            try:
-                session.enqueue({"x": values}, {"y": y})
-            except runtime.FusionError as error:
-                assert error.code == 2 and "host" in str(error), error
-            else:
-                raise AssertionError("accepted the host's memory")
-            print("done")
-        """)
-        package = (pathlib.Path(__file__).resolve().parents[2] / "python"
-                   / "fusion_compiler")
-        result = subprocess.run(
-            [sys.executable, "-c", script, LIBRARY, str(package),
-             str(self.module), str(FAKE_CUDA / "libcuda.so.1")],
-            capture_output=True, text=True, timeout=60)
-        self.assertEqual((result.returncode, result.stdout), (0, "done\n"),
-                         result.stderr)
 
 
 class Binding(unittest.TestCase):
@@ -464,13 +318,5 @@ class Binding(unittest.TestCase):
             self.runtime.load_bytes(self.module.read_bytes()).session()
         self.assertEqual(raised.exception.code, 4)
 
-
 if __name__ == "__main__":
-    import types
-    package = types.ModuleType("fusion_compiler")
-    package.__path__ = [str(pathlib.Path(__file__).resolve().parents[2]
-                            / "python" / "fusion_compiler")]
-    sys.modules["fusion_compiler"] = package  # without the frontends' imports
-    from fusion_compiler import runtime
-    runtime.use_library(LIBRARY)
-    unittest.main(argv=sys.argv[:1])
+    main()

@@ -4,6 +4,7 @@
 // Everything that does something is in tools/run/.
 //
 //===----------------------------------------------------------------------===//
+#include "FindFault.h"
 #include "Interrupt.h"
 #include "ModuleFile.h"
 #include "Options.h"
@@ -16,6 +17,7 @@
 #include <exception>
 #include <new>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 using namespace fusion::rt;
 
@@ -54,7 +56,11 @@ static int run(int argc, char **argv) {
     std::printf("fusion-run " FUSION_VERSION " (build %s)\n", buildId());
     return 0;
   }
-  return report(runModule(*options));
+  Status status = runModule(*options);
+  if (status.code() == Code::PeerFailed && status.op().empty() &&
+      !options->findFault)
+    status = findFault(argc, argv, status);
+  return report(status);
 }
 
 int main(int argc, char **argv) {
@@ -66,7 +72,12 @@ int main(int argc, char **argv) {
     return int(Code::Environment);
   }
   try {
-    return finish(run(argc, argv));
+    int code = finish(run(argc, argv));
+    // The driver's exit would wait for a GPU that does not answer.
+    if (code == int(Code::PeerFailed) || code == int(Code::Timeout) ||
+        code >= 128)
+      _exit(code);
+    return code;
   } catch (const std::bad_alloc &) {
     std::fputs("error: out of memory\n", stderr);
     return int(Code::Resources);

@@ -79,6 +79,8 @@ typedef struct fusion_rt_session_options {
   int threads;                /* 0: all CPUs this process may use */
   unsigned long memory_limit; /* bytes; 0: none */
   int device;                 /* cuda: which GPU */
+  double timeout;             /* cuda: seconds that a run may take; 0: 60,
+                                 negative: any time */
 } fusion_rt_session_options;
 
 /* Entries into the backend since the session was created. */

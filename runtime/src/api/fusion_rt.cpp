@@ -10,6 +10,7 @@
 #include "Text.h"
 #include "Trust.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -238,7 +239,8 @@ fusion_rt_session_create(fusion_rt_module *module,
     if (given) {
       // A caller of an earlier version of this ABI knows fewer options.
       if (given->struct_size != sizeof(fusion_rt_session_options) &&
-          given->struct_size != offsetof(fusion_rt_session_options, device))
+          given->struct_size != offsetof(fusion_rt_session_options, device) &&
+          given->struct_size != offsetof(fusion_rt_session_options, timeout))
         return Status(Code::Usage, "session options of another ABI version");
       if (given->backend)
         options.backend = given->backend;
@@ -248,6 +250,9 @@ fusion_rt_session_create(fusion_rt_module *module,
       options.memoryLimit = given->memory_limit;
       if (given->struct_size > offsetof(fusion_rt_session_options, device))
         options.device = given->device;
+      if (given->struct_size > offsetof(fusion_rt_session_options, timeout) &&
+          given->timeout != 0)
+        options.timeout = std::max(given->timeout, 0.0);
     }
     if (options.backend != "null" &&
         !module->loaded->view.module.kernels.empty())

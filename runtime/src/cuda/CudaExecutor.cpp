@@ -13,27 +13,35 @@
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
+/// A dead context answers every call with its error, and some hang: the end of
+/// the process frees what it had. The libraries' plans stay with it.
+void CudaExecutor::abandon() {
+  for (auto &[batch, plan] : plans)
+    for (auto &call : plan.calls)
+      (void)call.release();
+  (void)libraries.release();
+}
+
 CudaExecutor::~CudaExecutor() {
   if (!context)
     return;
-  // A dead context answers every call with its error, and some hang: the end
-  // of the process frees what it had. The libraries' plans stay with it.
   if (isDead) {
-    for (auto &[batch, plan] : plans)
-      for (auto &call : plan.calls)
-        (void)call.release();
-    (void)libraries.release();
+    abandon();
     return;
   }
   {
     ContextScope scope(*driver, context);
     // Runs that are under way use the code and the memory.
     if (!streams.empty())
-      driver->streamSynchronize(streams.front());
-    if (enqueued) {
-      driver->eventSynchronize(enqueued);
-      driver->eventDestroy(enqueued);
+      (void)waitFor(streams.front(), "waiting for the last run");
+    if (!isDead)
+      (void)waitForEnqueued();
+    if (isDead) {
+      abandon();
+      return;
     }
+    if (enqueued)
+      driver->eventDestroy(enqueued);
     for (auto &[batch, plan] : plans)
       for (Graph &graph : plan.graphs)
         if (graph.executable)
@@ -64,7 +72,8 @@ Status CudaExecutor::failed(Status status) {
 
 Status CudaExecutor::lostDevice() {
   return Status(Code::PeerFailed,
-                "the GPU failed in an earlier run; start a new process");
+                "the GPU failed, or did not answer, in an earlier run; start a "
+                "new process");
 }
 
 Status CudaExecutor::openDevice() {

@@ -86,11 +86,21 @@ private:
   Status openDevice();
   Status allocate();
   Status loadKernels();
+  Status loadPtx(const std::string &gpu);
   Expected<char *> allocateBytes(uint64_t size, const char *what);
   Expected<char *> stagingFor(uint32_t segment);
   Status checkMemory(uint64_t more);
   Expected<bool> isOnDevice(const Port &port, const void *pointer) const;
   bool isStopped() const { return options.stop && *options.stop; }
+  /// Until `query` is no longer "not ready". A GPU that takes longer than
+  /// allowed for `runs` runs, or when the caller wants to stop, is given up:
+  /// what waits in the driver for it would never return.
+  template <typename Query>
+  Status waitUntil(Query query, const char *what, const std::string &op,
+                   int64_t runs);
+  Status waitFor(CUstream stream, const char *what, const std::string &op = {},
+                 int64_t runs = 1);
+  Status waitFor(CUevent event, const char *what, int64_t runs = 1);
   Status runChecked(int64_t batch, const void *const *inputs,
                     void *const *outputs, Observer *observer);
   Status runObserved(int64_t batch, BatchPlan &plan, Observer &observer);
@@ -114,6 +124,7 @@ private:
   Status waitForEnqueued();
   Status captureInto(int64_t batch, BatchPlan &plan, Graph &graph);
   void count();
+  void abandon();
   /// `status`, noted if the device does not recover from it.
   Status failed(Status status);
   /// The answer of a lost device, which is not asked again.
@@ -149,6 +160,7 @@ private:
   std::map<int64_t, BatchPlan> plans;
   CUevent enqueued = nullptr; ///< the last run on a stream of the caller's
   uint64_t uses = 0;
+  /// The device failed, or does not answer: it is not asked again.
   bool isDead = false;
   Counters perRun, total;
 };

@@ -57,8 +57,7 @@ Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
           driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch"));
     FUSION_RT_TRY(driver->check(driver->eventRecord(events.pair[1], stream),
                                 "cuEventRecord"));
-    FUSION_RT_TRY(driver->check(driver->eventSynchronize(events.pair[1]),
-                                "waiting for the run"));
+    FUSION_RT_TRY(waitFor(events.pair[1], "waiting for the runs", replays));
     float millis = 0;
     FUSION_RT_TRY(driver->check(
         driver->eventElapsedTime(&millis, events.pair[0], events.pair[1]),
@@ -79,8 +78,7 @@ Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
     double start = now();
     FUSION_RT_TRY(failed(
         driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch")));
-    FUSION_RT_TRY(failed(driver->check(driver->streamSynchronize(stream),
-                                       "waiting for the run")));
+    FUSION_RT_TRY(failed(waitFor(stream, "waiting for the run")));
     timings.wall.push_back(now() - start);
   }
   return {};

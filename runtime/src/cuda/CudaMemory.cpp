@@ -79,8 +79,7 @@ Status CudaExecutor::allocate() {
         driver->copyToDevice(reinterpret_cast<CUdeviceptr>(constants),
                              view.constants, constSize, streams.front()),
         "cuMemcpyHtoDAsync"));
-    FUSION_RT_TRY(driver->check(driver->streamSynchronize(streams.front()),
-                                "cuStreamSynchronize"));
+    FUSION_RT_TRY(waitFor(streams.front(), "waiting for the weights"));
   }
   segments.assign(program.segments.size(), nullptr);
   staging.assign(program.segments.size(), nullptr);

@@ -11,12 +11,6 @@
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
-Status CudaExecutor::waitForEnqueued() {
-  return enqueued ? driver->check(driver->eventSynchronize(enqueued),
-                                  "waiting for a run on another stream")
-                  : Status();
-}
-
 void CudaExecutor::count() {
   ++total.runs;
   total.launches += perRun.launches;
@@ -37,9 +31,8 @@ Status CudaExecutor::runObserved(int64_t batch, BatchPlan &plan,
     observer.before(i);
     FUSION_RT_TRY(enqueueCommand(i, batch, plan));
     for (CUstream each : streams)
-      FUSION_RT_TRY(driver->check(driver->streamSynchronize(each),
-                                  "cuStreamSynchronize",
-                                  program.commands[i].name));
+      FUSION_RT_TRY(
+          waitFor(each, "waiting for a command", program.commands[i].name));
     observer.after(i);
   }
   return {};
@@ -53,10 +46,14 @@ const void *CudaExecutor::address(const ByteRange &range) const {
   copy.resize(program.segments[range.segment].size);
   char *host = copy.data() + range.offset;
   if (driver->copyToHost(host, reinterpret_cast<CUdeviceptr>(addressOf(range)),
-                         range.size, streams.front()) != kSuccess ||
-      driver->streamSynchronize(streams.front()) != kSuccess)
+                         range.size, streams.front()) != kSuccess)
     return nullptr;
-  return host;
+  // The commands have been waited for: this is the copy alone.
+  CUresult copied;
+  do
+    copied = driver->streamQuery(streams.front());
+  while (copied == kErrorNotReady);
+  return copied == kSuccess ? host : nullptr;
 }
 
 Status CudaExecutor::runBound(int64_t batch, const void *const *inputs,
@@ -74,7 +71,8 @@ Status CudaExecutor::runBound(int64_t batch, const void *const *inputs,
   } else if (!isDead) {
     // The caller may free its buffers: nothing may still use them.
     for (CUstream stream : streams)
-      driver->streamSynchronize(stream);
+      if (!isDead)
+        (void)waitFor(stream, "waiting for the run");
   }
   return status;
 }
@@ -86,9 +84,7 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
     return plan.status();
   CUstream stream = streams.front();
   // The arena is one: a run on a caller's stream ends before this one begins.
-  if (enqueued)
-    FUSION_RT_TRY(driver->check(driver->streamWaitEvent(stream, enqueued, 0),
-                                "cuStreamWaitEvent"));
+  FUSION_RT_TRY(waitForEnqueued());
   bool anyOnDevice = false;
   struct Result {
     void *caller;
@@ -156,8 +152,7 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
   }
   if (observer) {
     // The inputs are there before a command of any stream reads them.
-    FUSION_RT_TRY(driver->check(driver->streamSynchronize(stream),
-                                "waiting for the inputs"));
+    FUSION_RT_TRY(waitFor(stream, "waiting for the inputs"));
     FUSION_RT_TRY(runObserved(batch, **plan, *observer));
   } else {
     auto graph = graphOf(batch, **plan);
@@ -166,6 +161,9 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
     FUSION_RT_TRY(
         driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch"));
   }
+  // A copy to the host waits inside the driver, for as long as the run takes.
+  if (!results.empty())
+    FUSION_RT_TRY(waitFor(stream, "waiting for the run"));
   for (const Result &result : results) {
     uint64_t size = bytesOf(*result.port, batch);
     if (size == 0)
@@ -176,11 +174,10 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
             ? driver->copyOnDevice(reinterpret_cast<CUdeviceptr>(result.caller),
                                    source, size, stream)
             : driver->copyToHost(result.caller, source, size, stream);
-    FUSION_RT_TRY(failed(
-        driver->check(copied, "copying an output", result.port->tensor.name)));
+    FUSION_RT_TRY(
+        driver->check(copied, "copying an output", result.port->tensor.name));
   }
-  return driver->check(driver->streamSynchronize(stream),
-                       "waiting for the run");
+  return waitFor(stream, "waiting for the run");
 }
 
 Status CudaExecutor::enqueue(int64_t batch, const void *const *inputs,

@@ -33,7 +33,8 @@ using CUgraphNode = struct CUgraphNode_st *;
 constexpr CUresult kSuccess = 0, kErrorOutOfMemory = 2, kErrorDeinitialized = 4,
                    kErrorStub = 34, kErrorNoDevice = 100,
                    kErrorInvalidDevice = 101, kErrorNoBinary = 209,
-                   kErrorPtxVersion = 222;
+                   kErrorInvalidPtx = 218, kErrorPtxVersion = 222,
+                   kErrorNotFound = 500, kErrorNotReady = 600;
 constexpr int kAttributeMajor = 75, kAttributeMinor = 76;
 constexpr int kPointerMemoryType = 2; ///< CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 constexpr int kPointerDevice = 9;     ///< CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
@@ -82,13 +83,14 @@ struct CUgraphExecUpdateResultInfo {
   ENTRY(streamCreate, "cuStreamCreate", CUstream *, unsigned)                  \
   ENTRY(streamDestroy, "cuStreamDestroy_v2", CUstream)                         \
   ENTRY(streamSynchronize, "cuStreamSynchronize", CUstream)                    \
+  ENTRY(streamQuery, "cuStreamQuery", CUstream)                                \
   ENTRY(streamWaitEvent, "cuStreamWaitEvent", CUstream, CUevent, unsigned)     \
   ENTRY(streamBeginCapture, "cuStreamBeginCapture_v2", CUstream, int)          \
   ENTRY(streamEndCapture, "cuStreamEndCapture", CUstream, CUgraph *)           \
   ENTRY(eventCreate, "cuEventCreate", CUevent *, unsigned)                     \
   ENTRY(eventDestroy, "cuEventDestroy_v2", CUevent)                            \
   ENTRY(eventRecord, "cuEventRecord", CUevent, CUstream)                       \
-  ENTRY(eventSynchronize, "cuEventSynchronize", CUevent)                       \
+  ENTRY(eventQuery, "cuEventQuery", CUevent)                                   \
   ENTRY(eventElapsedTime, "cuEventElapsedTime", float *, CUevent, CUevent)     \
   ENTRY(graphInstantiate, "cuGraphInstantiateWithFlags", CUgraphExec *,        \
         CUgraph, unsigned long long)                                           \

@@ -28,8 +28,8 @@ struct Counters {
 class Observer {
 public:
   virtual ~Observer() = default;
-  virtual void before(size_t command) = 0;
-  virtual void after(size_t command) = 0;
+  virtual void before(size_t) {}
+  virtual void after(size_t) {}
 };
 
 /// Bytes that an executor has allocated.
@@ -49,6 +49,10 @@ struct SessionOptions {
   /// A run stops between two steps, with `Internal` and the message
   /// "interrupted", once this is not zero; may be null.
   const volatile std::sig_atomic_t *stop = nullptr;
+  /// Seconds that a GPU may take for one run, or for one command where each is
+  /// waited for; 0: any time. The run then ends with `Timeout`, and the session
+  /// takes no other.
+  double timeout = 60;
 };
 
 /// Microseconds of single runs on buffers of the device.

@@ -6,6 +6,9 @@
 //===----------------------------------------------------------------------===//
 #include "CudaTesting.h"
 
+#include <chrono>
+#include <thread>
+
 using namespace fusion::rt;
 using namespace fusion::rt::test;
 
@@ -38,8 +41,9 @@ Status exercise(const char *entry = "", uint64_t *calls = nullptr) {
   return {};
 }
 
-/// Fails each call of each entry in turn: an error each time, never a crash or
-/// a wrong result, and nothing is left.
+/// Fails each call of each entry in turn, also for want of memory: an error
+/// each time, never a crash, a second try or a wrong result, and nothing is
+/// left.
 TEST_F(CudaTest, EveryFailureIsAnErrorAndLeavesNothing) {
   const char *entries[] = {
       "cuDeviceGetCount",     "cuDeviceGet",
@@ -48,7 +52,7 @@ TEST_F(CudaTest, EveryFailureIsAnErrorAndLeavesNothing) {
       "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
       "cuMemcpyDtoDAsync_v2", "cuModuleLoadDataEx",
       "cuModuleGetFunction",  "cuLaunchKernel",
-      "cuStreamCreate",       "cuStreamSynchronize",
+      "cuStreamCreate",       "cuStreamQuery",
       "cuStreamWaitEvent",    "cuStreamBeginCapture_v2",
       "cuStreamEndCapture",   "cuEventCreate",
       "cuEventRecord",        "cuGraphInstantiateWithFlags",
@@ -60,14 +64,15 @@ TEST_F(CudaTest, EveryFailureIsAnErrorAndLeavesNothing) {
     uint64_t calls = 0;
     ASSERT_TRUE(exercise(entry, &calls).ok());
     EXPECT_GT(calls, 0u) << entry;
-    for (uint64_t i = 0; i < calls; ++i) {
+    for (uint64_t i = 0; i < 2 * calls; ++i) {
+      bool isMemory = i % 2;
       fakeCudaReset();
-      fakeCudaFail(entry, i, 1);
+      fakeCudaFail(entry, i / 2, isMemory ? 2 : 1);
       Status status = exercise();
-      EXPECT_EQ(status.code(), entry == std::string("cuModuleGetFunction")
-                                   ? Code::Rejected
-                                   : Code::Environment)
+      EXPECT_EQ(status.code(), isMemory ? Code::Resources : Code::Environment)
           << entry << " " << i << ": " << status.message();
+      if (entry == std::string("cuMemAlloc_v2"))
+        EXPECT_EQ(fakeCudaCount(entry), i / 2 + 1);
       fakeCudaReset();
       expectNothingLeft();
       if (HasFailure())
@@ -119,7 +124,9 @@ TEST_F(CudaTest, StagingCountsAgainstTheLimit) {
 TEST_F(CudaTest, WrongDevices) {
   fakeCudaSet("sm", 80);
   auto old = cudaSession(sumModule());
-  EXPECT_EQ(old.status().code(), Code::Environment);
+  EXPECT_EQ(old.status().code(), Code::Rejected);
+  EXPECT_HAS(old.status().message(), "the module has sm_90, the GPU is "
+                                     "'Fake GPU' (sm_80)");
   EXPECT_HAS(old.status().message(), "--target=cuda:sm_80");
   fakeCudaSet("sm", 90);
   SessionOptions options;
@@ -142,8 +149,144 @@ TEST_F(CudaTest, BadPtxShowsTheCompilersLog) {
   module.deviceCode.clear();
   module.ptx = {'?'};
   auto session = cudaSession(module);
-  EXPECT_EQ(session.status().code(), Code::Environment);
+  EXPECT_EQ(session.status().code(), Code::Rejected);
   EXPECT_HAS(session.status().message(), "line 1: no PTX");
+}
+
+/// Machine code that is not what the module says gives way to the PTX; if that
+/// is for other GPUs too, the module is refused.
+TEST_F(CudaTest, CodeOfAnotherGpuGivesWayToPtx) {
+  fakeCudaFail("cuModuleLoadDataEx", 0, 209);
+  ASSERT_TRUE(exercise().ok());
+  fakeCudaReset();
+  Module module = sumModule();
+  module.deviceCode.clear();
+  fakeCudaFail("cuModuleLoadDataEx", 0, 209);
+  auto session = cudaSession(module);
+  EXPECT_EQ(session.status().code(), Code::Rejected);
+  EXPECT_HAS(session.status().message(), "compile the model for this GPU");
+}
+
+TEST_F(CudaTest, MissingKernelsAreRejected) {
+  fakeCudaFail("cuModuleGetFunction", 1, 500);
+  auto session = cudaSession(sumModule());
+  EXPECT_EQ(session.status().code(), Code::Rejected);
+  EXPECT_HAS(session.status().message(), "no kernel 'add'");
+}
+
+/// The first run has one second, the timing has one for each of its runs.
+TEST_F(CudaTest, KernelsThatNeverEndAreGivenUp) {
+  for (bool isTimed : {false, true}) {
+    fakeCudaReset();
+    SessionOptions options;
+    options.timeout = isTimed ? 0.05 : 0.5;
+    auto session = cudaSession(sumModule(), options);
+    ASSERT_TRUE(session.ok());
+    std::vector<float> x = numbers(64), y(64);
+    const void *input = x.data();
+    void *output = y.data();
+    Timings timings;
+    if (isTimed) {
+      ASSERT_TRUE((*session)->run(1, &input, &output).ok());
+    }
+    fakeCudaSet("hang", isTimed ? 4 : 2);
+    auto start = std::chrono::steady_clock::now();
+    Status status = isTimed ? (*session)->measure(1, 5, timings)
+                            : (*session)->run(1, &input, &output);
+    std::chrono::duration<double> took =
+        std::chrono::steady_clock::now() - start;
+    EXPECT_EQ(status.code(), Code::Timeout) << status.message();
+    EXPECT_HAS(status.message(), "within 0.5 s");
+    EXPECT_GE(took.count(), 0.5);
+    EXPECT_LT(took.count(), 5.5);
+    uint64_t calls = fakeCudaCount("all");
+    EXPECT_EQ((*session)->run(1, &input, &output).code(), Code::PeerFailed);
+    EXPECT_EQ((*session)->measure(1, 5, timings).code(), Code::PeerFailed);
+    session->reset(); // would wait for ever
+    EXPECT_EQ(fakeCudaCount("all"), calls);
+    fakeCudaForget();
+  }
+}
+
+/// A caller's stream may hang too: who waits for its run does not wait for
+/// ever, and neither does the session's end.
+TEST_F(CudaTest, RunsOnOtherStreamsThatNeverEndAreGivenUp) {
+  for (bool runsAgain : {true, false}) {
+    fakeCudaReset();
+    SessionOptions options;
+    options.timeout = 0.2;
+    auto session = cudaSession(sumModule(), options);
+    ASSERT_TRUE(session.ok());
+    std::vector<float> host = numbers(64), result(64);
+    {
+      DeviceBuffer x(host), y(64);
+      const void *input = x.get();
+      void *output = y.get();
+      fakeCudaSet("hang", 1);
+      ASSERT_TRUE((*session)->enqueue(1, &input, &output, nullptr).ok());
+      const void *hostInput = host.data();
+      void *hostOutput = result.data();
+      if (runsAgain)
+        EXPECT_EQ((*session)->run(1, &hostInput, &hostOutput).code(),
+                  Code::Timeout);
+      session->reset();
+    }
+    fakeCudaForget();
+  }
+}
+
+TEST_F(CudaTest, TheCommandThatNeverEndsIsNamedToObservers) {
+  SessionOptions options;
+  options.timeout = 0.2;
+  auto session = cudaSession(sumModule(), options);
+  ASSERT_TRUE(session.ok());
+  std::vector<float> x = numbers(64), y(64);
+  const void *input = x.data();
+  void *output = y.data();
+  fakeCudaSet("hang", 2);
+  Observer waits;
+  Status status = (*session)->run(1, &input, &output, &waits);
+  EXPECT_EQ(status.code(), Code::Timeout);
+  EXPECT_EQ(status.op(), "launch4");
+  session->reset();
+  fakeCudaForget();
+}
+
+/// A wish to stop is seen while a GPU does not answer.
+TEST_F(CudaTest, InterruptsEndTheWait) {
+  volatile std::sig_atomic_t stop = 0;
+  SessionOptions options;
+  options.stop = &stop;
+  auto session = cudaSession(sumModule(), options);
+  ASSERT_TRUE(session.ok());
+  std::vector<float> x = numbers(64), y(64);
+  const void *input = x.data();
+  void *output = y.data();
+  fakeCudaSet("hang", 1);
+  std::thread user([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    stop = 2;
+  });
+  EXPECT_EQ((*session)->run(1, &input, &output).message(), "interrupted");
+  user.join();
+  session->reset();
+  fakeCudaForget();
+}
+
+/// Where each command is waited for, an address fault has a name.
+TEST_F(CudaTest, TheCommandThatFailsIsNamedToObservers) {
+  auto session = cudaSession(sumModule());
+  ASSERT_TRUE(session.ok());
+  std::vector<float> x = numbers(64), y(64);
+  const void *input = x.data();
+  void *output = y.data();
+  fakeCudaSet("fault", 2);
+  Observer waits;
+  Status status = (*session)->run(1, &input, &output, &waits);
+  EXPECT_EQ(status.code(), Code::PeerFailed);
+  EXPECT_EQ(status.op(), "launch4");
+  session->reset();
+  fakeCudaForget();
 }
 
 TEST_F(CudaTest, BuffersOfAnotherGpuAreRefused) {
@@ -160,7 +303,7 @@ TEST_F(CudaTest, BuffersOfAnotherGpuAreRefused) {
 /// Wherever an address fault shows, later runs are refused without a call to
 /// the driver, and so is the session's end.
 TEST_F(CudaTest, LostDeviceIsNotAskedAgain) {
-  for (const char *entry : {"cuGraphLaunch", "cuStreamSynchronize",
+  for (const char *entry : {"cuGraphLaunch", "cuStreamQuery",
                             "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2"}) {
     fakeCudaReset();
     auto session = cudaSession(sumModule());
@@ -189,6 +332,7 @@ TEST_F(CudaTest, PtxNewerThanTheDriverIsTold) {
   fakeCudaFail("cuModuleLoadDataEx", 0, 222);
   auto session = cudaSession(module);
   EXPECT_EQ(session.status().code(), Code::Environment);
+  EXPECT_HAS(session.status().message(), "PTX is of version 8.0");
   EXPECT_HAS(session.status().message(), "supports CUDA 12.8");
 }
 

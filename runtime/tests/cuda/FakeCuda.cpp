@@ -5,286 +5,28 @@
 // them from the host crashes. Streams execute at once outside a capture, a
 // captured graph when it is launched. Kernels are those of Kernels.c, by name:
 // a block computes 32 floats. Accesses outside an allocation lose the device,
-// as on a GPU. FUSION_FAKE_CUDA ("init=34,total=4096") sets what
-// `fakeCudaSet` does, for whole processes. One file: the entries share one
-// state of a device, which nothing else may see.
+// as on a GPU. FUSION_FAKE_CUDA ("init=34,total=4096,cuMemAlloc_v2=2") sets
+// what `fakeCudaSet` does, or how an entry's first call fails, for whole
+// processes; such a process dies if it goes on to ask a device that it was told
+// is lost. The device is FakeDevice.cpp's.
 //
 //===----------------------------------------------------------------------===//
 #include "FakeCuda.h"
-#include "Driver.h"
+#include "FakeDevice.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <limits>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <sstream>
-#include <string>
-#include <sys/mman.h>
-#include <vector>
 
-using namespace fusion::rt::cuda;
-
-namespace {
-
-constexpr CUresult kInvalidValue = 1, kInvalidContext = 201, kNotFound = 500,
-                   kIllegalAddress = 700, kUnsupportedInCapture = 900,
-                   kUnjoined = 904, kUpdateFailure = 910;
-
-struct Allocation {
-  std::vector<char> bytes;
-  int device;
-  uint64_t reserved;
-};
-
-/// One captured operation: what it is, for updates, and what it does.
-struct Step {
-  std::string kind;
-  std::function<CUresult()> act;
-};
-
-/// How far each stream of a capture is known to have come.
-using Clock = std::map<CUstream, uint64_t>;
-
-struct Capture {
-  CUstream origin;
-  std::vector<Step> steps;
-  std::map<CUstream, Clock> clocks; ///< of the streams that take part
-};
-
-struct FakeEvent {
-  Capture *capture = nullptr; ///< it was recorded in
-  Clock clock;
-  double time = 0;
-};
-
-struct FakeGraph {
-  std::vector<Step> steps;
-};
-
-struct State {
-  std::recursive_mutex mutex;
-  std::map<std::string, uint64_t> counts;
-  std::map<std::string, std::pair<uint64_t, int>> failures;
-  std::map<std::string, int64_t> settings{{"total", int64_t(1) << 30},
-                                          {"sm", 90},
-                                          {"devices", 1},
-                                          {"version", 12080},
-                                          {"init", 0}};
-  std::map<std::string, int64_t> live;
-  std::map<CUdeviceptr, Allocation> memory;
-  std::set<CUstream> streams;
-  std::set<FakeGraph *> graphs, executables;
-  std::unique_ptr<Capture> capture;
-  std::set<std::string> names; ///< of functions, as handles
-  uint64_t used = 0;
-  double clock = 0; ///< milliseconds of the device
-  bool isLost = false;
-};
-
-State &state() {
-  static State *shared = [] {
-    auto *made = new State; // outlives every static of the process
-    const char *text = std::getenv("FUSION_FAKE_CUDA");
-    std::istringstream words(text ? text : "");
-    for (std::string word; std::getline(words, word, ',');)
-      made->settings[word.substr(0, word.find('='))] =
-          std::atoll(word.c_str() + word.find('=') + 1);
-    return made;
-  }();
-  return *shared;
-}
-
-thread_local std::vector<CUcontext> pushed;
-
-CUcontext theContext() { return reinterpret_cast<CUcontext>(0x1000); }
-
-/// The beginning of every entry: counts it, and says how it fails, if it does.
-CUresult enter(const char *entry, bool needsContext) {
-  State &fake = state();
-  ++fake.counts[entry];
-  ++fake.counts["all"];
-  auto failure = fake.failures.find(entry);
-  if (failure != fake.failures.end() && failure->second.first-- == 0) {
-    CUresult result = failure->second.second;
-    fake.failures.erase(failure);
-    fake.isLost |= result >= 700 && result < 720;
-    return result;
-  }
-  if (needsContext && pushed.empty())
-    return kInvalidContext;
-  return fake.isLost && needsContext ? kIllegalAddress : kSuccess;
-}
-
-#define ENTER(entry, needsContext)                                             \
-  std::lock_guard<std::recursive_mutex> lock(state().mutex);                   \
-  if (CUresult entered = enter(entry, needsContext))                           \
-  return entered
-
-Allocation *find(CUdeviceptr address, uint64_t size, uint64_t &offset) {
-  State &fake = state();
-  auto next = fake.memory.upper_bound(address);
-  if (next == fake.memory.begin())
-    return nullptr;
-  --next;
-  offset = address - next->first;
-  uint64_t all = next->second.bytes.size();
-  return offset <= all && size <= all - offset ? &next->second : nullptr;
-}
-
-/// The bytes behind a device address, or null (and the device is lost).
-char *bytesAt(CUdeviceptr address, uint64_t size) {
-  uint64_t offset = 0;
-  Allocation *memory = find(address, size, offset);
-  if (!memory)
-    state().isLost = true;
-  return memory ? memory->bytes.data() + offset : nullptr;
-}
-
-/// Does `step` now, or notes it if `stream` is captured.
-CUresult submit(CUstream stream, Step step) {
-  State &fake = state();
-  if (stream && !fake.streams.count(stream))
-    return 400; // invalid handle
-  Capture *capture = fake.capture.get();
-  if (capture && capture->clocks.count(stream)) {
-    ++capture->clocks[stream][stream];
-    capture->steps.push_back(std::move(step));
-    return kSuccess;
-  }
-  return step.act();
-}
-
-CUresult copyBytes(CUdeviceptr target, CUdeviceptr source, uint64_t size) {
-  char *to = bytesAt(target, size), *from = bytesAt(source, size);
-  if (!to || !from)
-    return kIllegalAddress;
-  std::memmove(to, from, size);
-  return kSuccess;
-}
-
-CUdeviceptr allocate(uint64_t size, int device) {
-  uint64_t reserved = (size + 4095) / 4096 * 4096;
-  void *address = mmap(nullptr, reserved, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (address == MAP_FAILED)
-    return 0;
-  auto pointer = reinterpret_cast<CUdeviceptr>(address);
-  // Not zeros: whatever is left unwritten shows.
-  state().memory[pointer] = {std::vector<char>(size, char(0xff)), device,
-                             reserved};
-  state().used += size;
-  return pointer;
-}
-
-bool release(CUdeviceptr pointer) {
-  auto known = state().memory.find(pointer);
-  if (known == state().memory.end())
-    return false;
-  state().used -= known->second.bytes.size();
-  munmap(reinterpret_cast<void *>(pointer), known->second.reserved);
-  state().memory.erase(known);
-  return true;
-}
-
-CUresult compute(const std::string &name,
-                 const std::vector<CUdeviceptr> &operands, uint64_t count) {
-  std::vector<float *> at;
-  for (CUdeviceptr operand : operands)
-    at.push_back(reinterpret_cast<float *>(bytesAt(operand, count * 4)));
-  if (std::count(at.begin(), at.end(), nullptr))
-    return kIllegalAddress;
-  for (uint64_t i = 0; i < count; ++i) {
-    if (name == "relu")
-      at[1][i] = std::max(at[0][i], 0.0f);
-    else if (name == "add")
-      at[2][i] = at[0][i] + at[1][i];
-    else if (name == "twice")
-      at[0][i] *= 2;
-    else if (name == "exponential")
-      at[1][i] = std::exp(at[0][i]);
-    else
-      at[1][i] = std::numeric_limits<float>::quiet_NaN();
-  }
-  return kSuccess;
-}
-
-CUresult runSteps(const FakeGraph &graph) {
-  state().clock += 0.05;
-  for (const Step &step : graph.steps)
-    if (step.act() != kSuccess)
-      state().isLost = true; // found when somebody waits
-  return kSuccess;
-}
-
-} // namespace
-
-//===----------------------------------------------------------------------===//
-// For the tests
-//===----------------------------------------------------------------------===//
-
-void fakeCudaReset() {
-  State &fake = state();
-  fake.counts.clear();
-  fake.failures.clear();
-  fake.isLost = false;
-  fake.capture.reset();
-}
-uint64_t fakeCudaCount(const char *entry) { return state().counts[entry]; }
-void fakeCudaFail(const char *entry, uint64_t skipped, int result) {
-  state().failures[entry] = {skipped, result};
-}
-void fakeCudaSet(const char *key, int64_t value) {
-  state().settings[key] = value;
-}
-int64_t fakeCudaLive(const char *kind) {
-  if (!std::strcmp(kind, "memory"))
-    return int64_t(state().memory.size());
-  if (!std::strcmp(kind, "pushed"))
-    return int64_t(pushed.size());
-  return state().live[kind];
-}
-void fakeCudaForget() {
-  State &fake = state();
-  while (!fake.memory.empty())
-    release(fake.memory.begin()->first);
-  for (CUstream stream : fake.streams)
-    delete reinterpret_cast<char *>(stream);
-  for (auto *set : {&fake.graphs, &fake.executables}) {
-    for (FakeGraph *graph : *set)
-      delete graph;
-    set->clear();
-  }
-  fake.streams.clear();
-  fake.live.clear();
-}
-void *fakeCudaAllocate(uint64_t size, int device) {
-  return reinterpret_cast<void *>(allocate(size, device));
-}
-void fakeCudaFree(void *pointer) {
-  release(reinterpret_cast<CUdeviceptr>(pointer));
-}
-void fakeCudaWrite(void *device, const void *host, uint64_t size) {
-  std::memcpy(bytesAt(reinterpret_cast<CUdeviceptr>(device), size), host, size);
-}
-void fakeCudaRead(void *host, const void *device, uint64_t size) {
-  std::memcpy(host, bytesAt(reinterpret_cast<CUdeviceptr>(device), size), size);
-}
-
-//===----------------------------------------------------------------------===//
-// The driver's entries
-//===----------------------------------------------------------------------===//
+using namespace fusion::rt::test;
 
 extern "C" {
 
 CUresult cuInit(unsigned) {
   ENTER("cuInit", false);
-  return CUresult(state().settings["init"]);
+  const char *visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible && !*visible ? kErrorNoDevice
+                              : CUresult(state().settings["init"]);
 }
 CUresult cuDriverGetVersion(int *version) {
   ENTER("cuDriverGetVersion", false);
@@ -345,6 +87,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *context) {
 }
 CUresult cuCtxSynchronize() {
   ENTER("cuCtxSynchronize", true);
+  waitForDevice();
   return state().capture ? kUnsupportedInCapture : kSuccess;
 }
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
@@ -357,13 +100,15 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t size) {
   ENTER("cuMemAlloc_v2", true);
   if (size == 0 || state().capture)
     return size == 0 ? kInvalidValue : kUnsupportedInCapture;
-  if (state().used + size > uint64_t(state().settings["total"]))
+  if (state().used + size >
+      uint64_t(state().settings["total"] - state().settings["stolen"]))
     return kErrorOutOfMemory;
   *pointer = allocate(size, 0);
   return *pointer ? kSuccess : kErrorOutOfMemory;
 }
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
   ENTER("cuMemFree_v2", true);
+  waitForDevice();
   return release(pointer) ? kSuccess : kInvalidValue;
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void *source,
@@ -380,6 +125,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void *source,
 CUresult cuMemcpyDtoHAsync_v2(void *target, CUdeviceptr source, size_t size,
                               CUstream stream) {
   ENTER("cuMemcpyDtoHAsync_v2", true);
+  waitForDevice();
   return submit(stream, {"download", [=] {
                            char *from = bytesAt(source, size);
                            if (!from)
@@ -419,7 +165,8 @@ CUresult cuModuleUnload(CUmodule) {
 }
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
   ENTER("cuModuleGetFunction", true);
-  for (const char *known : {"relu", "add", "twice", "exponential", "poison"})
+  for (const char *known :
+       {"relu", "add", "twice", "exponential", "poison", "spin"})
     if (!std::strcmp(name, known)) {
       const std::string &kept = *state().names.insert(name).first;
       *function =
@@ -441,9 +188,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
   // The arguments are read now, as the driver does.
   std::vector<CUdeviceptr> operands(count);
   std::memcpy(operands.data(), parameters[0], count * sizeof(CUdeviceptr));
-  return submit(stream, {name, [=] {
-                           return compute(name, operands, uint64_t(gridX) * 32);
-                         }});
+  return submit(
+      stream,
+      {name, [=] { return runKernel(name, operands, uint64_t(gridX) * 32); }});
 }
 CUresult cuStreamCreate(CUstream *stream, unsigned) {
   ENTER("cuStreamCreate", true);
@@ -460,11 +207,17 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
   --state().live["stream"];
   return kSuccess;
 }
-CUresult cuStreamSynchronize(CUstream stream) {
+CUresult cuStreamSynchronize(CUstream) {
   ENTER("cuStreamSynchronize", true);
+  waitForDevice();
+  return kSuccess;
+}
+CUresult cuStreamQuery(CUstream stream) {
+  ENTER("cuStreamQuery", true);
   Capture *capture = state().capture.get();
-  return capture && capture->clocks.count(stream) ? kUnsupportedInCapture
-                                                  : kSuccess;
+  if (capture && capture->clocks.count(stream))
+    return kUnsupportedInCapture;
+  return state().isHung ? kErrorNotReady : kSuccess;
 }
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   ENTER("cuStreamWaitEvent", true);
@@ -527,9 +280,9 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   }
   return kSuccess;
 }
-CUresult cuEventSynchronize(CUevent) {
-  ENTER("cuEventSynchronize", true);
-  return kSuccess;
+CUresult cuEventQuery(CUevent) {
+  ENTER("cuEventQuery", true);
+  return state().isHung ? kErrorNotReady : kSuccess;
 }
 CUresult cuEventElapsedTime(float *millis, CUevent begin, CUevent end) {
   ENTER("cuEventElapsedTime", true);

@@ -16,7 +16,10 @@ void fakeCudaReset();
 uint64_t fakeCudaCount(const char *entry);
 /// The call of `entry` after `skipped` others gives `result`.
 void fakeCudaFail(const char *entry, uint64_t skipped, int result);
-/// "total" (bytes), "sm" (90), "devices", "version" (12080), "init" (result).
+/// "total" (bytes), "stolen" (of them, which nobody tells), "sm" (90),
+/// "devices", "version" (12080), "init" (result); until the next reset, the
+/// kernel with this number, from 1 on, never ends ("hang") or accesses a wrong
+/// address ("fault").
 void fakeCudaSet(const char *key, int64_t value);
 /// Objects that were made and not destroyed: "memory", "stream", "event",
 /// "module", "graph", "exec", "context" (retains), "pushed" (contexts).

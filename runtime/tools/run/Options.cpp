@@ -37,6 +37,13 @@ How to run:
                            computes nothing and counts every entry
   --device N               which GPU, from 0 on (default 0)
   --threads N              threads (default: all this process may use)
+  --op-timeout SECONDS     end with 8 if a run takes longer, or a command where
+                           each is waited for (--nan-check, --profile,
+                           --find-fault); 0: never (default: 60 on a GPU, 0 on
+                           the CPU)
+  --find-fault             run once, wait for each command, write no outputs: an
+                           error of the GPU names its command. A run that a GPU
+                           fails does this by itself, in a process of its own
   --memory-limit SIZE      refuse to allocate more (bytes, or 512MiB, 2GiB)
   --trust own|all|signed:KEY
                            own (default): run native code only from a file that
@@ -58,7 +65,7 @@ Measurements:
   --help, --version
 
 Exit codes: 0 ok, 1 a check failed, 2 usage, 4 module rejected, 5 environment,
-6 resources, 9 internal error, 128+n signal n.
+6 resources, 7 the GPU failed, 8 timeout, 9 internal error, 128+n signal n.
 
 bf16 tensors are .npy files of type u2 (or V2) that hold the 16-bit patterns.
 )";
@@ -123,12 +130,13 @@ static bool parseSize(std::string text, uint64_t &value) {
 static Status parseFlag(const std::string &name, RunOptions &options,
                         bool &known) {
   known = true;
-  bool *flag = name == "json"        ? &options.json
-               : name == "inspect"   ? &options.inspect
-               : name == "nan-check" ? &options.nanCheck
-               : name == "help"      ? &options.help
-               : name == "version"   ? &options.version
-                                     : nullptr;
+  bool *flag = name == "json"         ? &options.json
+               : name == "inspect"    ? &options.inspect
+               : name == "nan-check"  ? &options.nanCheck
+               : name == "find-fault" ? &options.findFault
+               : name == "help"       ? &options.help
+               : name == "version"    ? &options.version
+                                      : nullptr;
   if (flag)
     *flag = true;
   else
@@ -193,6 +201,12 @@ static Status parseValue(const std::string &name, const std::string &value,
     if (value != "cpu" && value != "cuda" && value != "null")
       return badValue(name, value, "cpu, cuda or null");
     options.backend = value;
+    return {};
+  }
+  if (name == "op-timeout") {
+    if (!isNumber || number > 1000000)
+      return badValue(name, value, "seconds, from 0 to 1000000");
+    options.opTimeout = double(number);
     return {};
   }
   if (name == "device") {

@@ -24,7 +24,9 @@ struct RunOptions {
   int threads = 0;
   int64_t benchRuns = 0;
   uint64_t memoryLimit = 0;
-  bool json = false, inspect = false, nanCheck = false;
+  /// Seconds, 0: any time; not given: 60 on a GPU, any on the CPU.
+  std::optional<double> opTimeout;
+  bool json = false, inspect = false, nanCheck = false, findFault = false;
   bool help = false, version = false;
 };
 

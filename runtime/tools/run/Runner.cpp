@@ -16,6 +16,7 @@
 #include "Session.h"
 #include "Text.h"
 #include "Trust.h"
+#include "Watchdog.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -198,9 +199,11 @@ static Status checkOutputs(const Program &program,
                            "outputs differ from '" + escape(directory) + "'");
 }
 
+/// `seconds` that a run may take; 0: any.
 static Status bench(Session &session, const RunInputs &inputs, Buffers &buffers,
-                    int64_t runs, Report &report) {
+                    int64_t runs, double seconds, Report &report) {
   auto once = [&] {
+    Watchdog watchdog(seconds);
     return session.run(inputs.batch, buffers.inputPointers.data(),
                        buffers.outputPointers.data());
   };
@@ -228,12 +231,19 @@ static Status bench(Session &session, const RunInputs &inputs, Buffers &buffers,
 }
 
 static Status runOnce(Session &session, const RunInputs &inputs,
-                      Buffers &buffers, const RunOptions &options) {
+                      Buffers &buffers, double seconds,
+                      const RunOptions &options) {
   auto run = [&](Observer *observer) {
+    // A command's limit is not that of the run.
+    Watchdog watchdog(observer ? 0 : seconds);
     return session.run(inputs.batch, buffers.inputPointers.data(),
                        buffers.outputPointers.data(), observer);
   };
   const Program &program = session.module().program;
+  if (options.findFault) {
+    Observer waits;
+    return run(&waits);
+  }
   if (options.nanCheck) {
     NanObserver observer(session, inputs.batch);
     FUSION_RT_TRY(run(&observer));
@@ -277,6 +287,8 @@ Status fusion::rt::runModule(const RunOptions &options) {
   sessionOptions.threads = options.threads;
   sessionOptions.memoryLimit = options.memoryLimit;
   sessionOptions.stop = interruptFlag();
+  if (options.opTimeout)
+    sessionOptions.timeout = *options.opTimeout;
   auto session = Session::create(*loaded, sessionOptions);
   if (!session)
     return session.status();
@@ -287,9 +299,12 @@ Status fusion::rt::runModule(const RunOptions &options) {
   FUSION_RT_TRY(makeBuffers(program, *inputs, buffers));
 
   Report report(options, **session, inputs->batch);
-  FUSION_RT_TRY(runOnce(**session, *inputs, buffers, options));
+  double seconds = options.opTimeout.value_or(0);
+  FUSION_RT_TRY(runOnce(**session, *inputs, buffers, seconds, options));
   if (interruptSignal())
     return Status(Code::Internal, "interrupted");
+  if (options.findFault)
+    return {};
   std::vector<Tensor> outputs = takeOutputs(program, inputs->batch, buffers);
   report.setCounters((*session)->executor().counters());
   Status checked;
@@ -302,7 +317,7 @@ Status fusion::rt::runModule(const RunOptions &options) {
     FUSION_RT_TRY(writeOutputs(program, outputs, options.outputDirectory));
   if (options.benchRuns > 0)
     FUSION_RT_TRY(
-        bench(**session, *inputs, buffers, options.benchRuns, report));
+        bench(**session, *inputs, buffers, options.benchRuns, seconds, report));
   report.print();
   return checked;
 }

@@ -1,0 +1,242 @@
+//===- FakeDevice.cpp - The device behind the tests' driver ---------------===//
+//
+// See FakeDevice.h, and FakeCuda.h for what the tests ask of it.
+//
+//===----------------------------------------------------------------------===//
+#include "FakeDevice.h"
+#include "FakeCuda.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <sstream>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace fusion::rt;
+using namespace fusion::rt::test;
+
+State &test::state() {
+  static State *shared = [] {
+    auto *made = new State; // outlives every static of the process
+    const char *text = std::getenv("FUSION_FAKE_CUDA");
+    std::istringstream words(text ? text : "");
+    for (std::string word; std::getline(words, word, ',');) {
+      std::string key = word.substr(0, word.find('='));
+      int64_t value = std::atoll(word.c_str() + word.find('=') + 1);
+      if (key.compare(0, 2, "cu") == 0)
+        made->failures[key] = {0, int(value)};
+      else
+        made->settings[key] = value;
+    }
+    made->isStrict = text != nullptr;
+    if (made->settings["hang"])
+      std::atexit([] { // the real one's exit waits too
+        while (state().isHung)
+          sleep(1);
+      });
+    return made;
+  }();
+  return *shared;
+}
+
+thread_local std::vector<CUcontext> fusion::rt::test::pushed;
+
+CUcontext test::theContext() { return reinterpret_cast<CUcontext>(0x1000); }
+
+CUresult test::enter(const char *entry, bool needsContext) {
+  State &fake = state();
+  ++fake.counts[entry];
+  ++fake.counts["all"];
+  auto failure = fake.failures.find(entry);
+  if (failure != fake.failures.end() && failure->second.first-- == 0) {
+    CUresult result = failure->second.second;
+    fake.failures.erase(failure);
+    if (result >= 700 && result < 720)
+      fake.isLost = fake.isTold = true;
+    return result;
+  }
+  if (needsContext && pushed.empty())
+    return kInvalidContext;
+  if (!fake.isLost || !needsContext)
+    return kSuccess;
+  if (fake.isTold && fake.isStrict)
+    std::abort();
+  fake.isTold = true;
+  return kIllegalAddress;
+}
+
+void test::waitForDevice() {
+  while (state().isHung)
+    sleep(1);
+}
+
+Allocation *test::find(CUdeviceptr address, uint64_t size, uint64_t &offset) {
+  State &fake = state();
+  auto next = fake.memory.upper_bound(address);
+  if (next == fake.memory.begin())
+    return nullptr;
+  --next;
+  offset = address - next->first;
+  uint64_t all = next->second.bytes.size();
+  return offset <= all && size <= all - offset ? &next->second : nullptr;
+}
+
+char *test::bytesAt(CUdeviceptr address, uint64_t size) {
+  uint64_t offset = 0;
+  Allocation *memory = find(address, size, offset);
+  if (!memory)
+    state().isLost = true;
+  return memory ? memory->bytes.data() + offset : nullptr;
+}
+
+CUresult test::submit(CUstream stream, Step step) {
+  State &fake = state();
+  if (stream && !fake.streams.count(stream))
+    return 400; // invalid handle
+  Capture *capture = fake.capture.get();
+  if (capture && capture->clocks.count(stream)) {
+    ++capture->clocks[stream][stream];
+    capture->steps.push_back(std::move(step));
+    return kSuccess;
+  }
+  return step.act();
+}
+
+CUresult test::copyBytes(CUdeviceptr target, CUdeviceptr source,
+                         uint64_t size) {
+  char *to = bytesAt(target, size), *from = bytesAt(source, size);
+  if (!to || !from)
+    return kIllegalAddress;
+  std::memmove(to, from, size);
+  return kSuccess;
+}
+
+CUdeviceptr test::allocate(uint64_t size, int device) {
+  uint64_t reserved = (size + 4095) / 4096 * 4096;
+  void *address = mmap(nullptr, reserved, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED)
+    return 0;
+  auto pointer = reinterpret_cast<CUdeviceptr>(address);
+  // Not zeros: whatever is left unwritten shows.
+  state().memory[pointer] = {std::vector<char>(size, char(0xff)), device,
+                             reserved};
+  state().used += size;
+  return pointer;
+}
+
+bool test::release(CUdeviceptr pointer) {
+  auto known = state().memory.find(pointer);
+  if (known == state().memory.end())
+    return false;
+  state().used -= known->second.bytes.size();
+  munmap(reinterpret_cast<void *>(pointer), known->second.reserved);
+  state().memory.erase(known);
+  return true;
+}
+
+CUresult test::compute(const std::string &name,
+                       const std::vector<CUdeviceptr> &operands,
+                       uint64_t count) {
+  std::vector<float *> at;
+  for (CUdeviceptr operand : operands)
+    at.push_back(reinterpret_cast<float *>(bytesAt(operand, count * 4)));
+  if (std::count(at.begin(), at.end(), nullptr))
+    return kIllegalAddress;
+  for (uint64_t i = 0; i < count; ++i) {
+    if (name == "relu")
+      at[1][i] = std::max(at[0][i], 0.0f);
+    else if (name == "add")
+      at[2][i] = at[0][i] + at[1][i];
+    else if (name == "twice")
+      at[0][i] *= 2;
+    else if (name == "exponential")
+      at[1][i] = std::exp(at[0][i]);
+    else
+      at[1][i] = std::numeric_limits<float>::quiet_NaN();
+  }
+  return kSuccess;
+}
+
+CUresult test::runSteps(const FakeGraph &graph) {
+  state().clock += 0.05;
+  for (const Step &step : graph.steps) {
+    if (state().isHung)
+      break;
+    if (step.act() != kSuccess)
+      state().isLost = true; // found when somebody waits
+  }
+  return kSuccess;
+}
+
+CUresult test::runKernel(const std::string &name,
+                         const std::vector<CUdeviceptr> &operands,
+                         uint64_t count) {
+  State &fake = state();
+  int64_t number = int64_t(++fake.kernels);
+  if (number == fake.settings["hang"]) {
+    fake.isHung = true;
+    return kSuccess;
+  }
+  if (number == fake.settings["fault"] ||
+      compute(name, operands, count) != kSuccess)
+    fake.isLost = true; // found when somebody waits
+  return kSuccess;
+}
+
+//===----------------------------------------------------------------------===//
+// For the tests
+//===----------------------------------------------------------------------===//
+
+void fakeCudaReset() {
+  State &fake = state();
+  fake.counts.clear();
+  fake.failures.clear();
+  fake.kernels = 0;
+  fake.isLost = fake.isHung = fake.isTold = false;
+  fake.settings["hang"] = fake.settings["fault"] = 0;
+  fake.capture.reset();
+}
+uint64_t fakeCudaCount(const char *entry) { return state().counts[entry]; }
+void fakeCudaFail(const char *entry, uint64_t skipped, int result) {
+  state().failures[entry] = {skipped, result};
+}
+void fakeCudaSet(const char *key, int64_t value) {
+  state().settings[key] = value;
+}
+int64_t fakeCudaLive(const char *kind) {
+  if (!std::strcmp(kind, "memory"))
+    return int64_t(state().memory.size());
+  if (!std::strcmp(kind, "pushed"))
+    return int64_t(pushed.size());
+  return state().live[kind];
+}
+void fakeCudaForget() {
+  State &fake = state();
+  while (!fake.memory.empty())
+    release(fake.memory.begin()->first);
+  for (CUstream stream : fake.streams)
+    delete reinterpret_cast<char *>(stream);
+  for (auto *set : {&fake.graphs, &fake.executables}) {
+    for (FakeGraph *graph : *set)
+      delete graph;
+    set->clear();
+  }
+  fake.streams.clear();
+  fake.live.clear();
+}
+void *fakeCudaAllocate(uint64_t size, int device) {
+  return reinterpret_cast<void *>(allocate(size, device));
+}
+void fakeCudaFree(void *pointer) {
+  release(reinterpret_cast<CUdeviceptr>(pointer));
+}
+void fakeCudaWrite(void *device, const void *host, uint64_t size) {
+  std::memcpy(bytesAt(reinterpret_cast<CUdeviceptr>(device), size), host, size);
+}
+void fakeCudaRead(void *host, const void *device, uint64_t size) {
+  std::memcpy(host, bytesAt(reinterpret_cast<CUdeviceptr>(device), size), size);
+}
