@@ -18,7 +18,10 @@ using namespace fusion::rt;
 using namespace fusion::rt::test;
 
 std::vector<uint8_t> test::nativeCode(const std::string &name) {
-  std::string path = std::string(FUSION_TEST_DIR) + "/" + name + ".so";
+  // Where the tests were built, or where an archive of them was unpacked.
+  const char *folder = std::getenv("FUSION_TEST_DIR");
+  std::string path =
+      std::string(folder ? folder : FUSION_TEST_DIR) + "/" + name + ".so";
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     std::fprintf(stderr, "can't open %s\n", path.c_str());
