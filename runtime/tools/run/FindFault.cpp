@@ -84,10 +84,13 @@ Status fusion::rt::findFault(int argc, char **argv, const Status &failure) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR)
     ;
-  const std::string prefix = "error: ";
+  // Notes may come before it, on lines of their own.
+  const std::string prefix = "\nerror: ";
+  text = "\n" + text;
+  size_t at = text.find(prefix);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != int(failure.code()) ||
-      text.compare(0, prefix.size(), prefix) != 0)
+      at == std::string::npos)
     return unknown;
-  return Status(failure.code(),
-                text.substr(prefix.size(), text.find('\n') - prefix.size()));
+  at += prefix.size();
+  return Status(failure.code(), text.substr(at, text.find('\n', at) - at));
 }
