@@ -4,8 +4,9 @@
 // and compares all elements with a loop on the CPU. Data are small integers:
 // sums are exact before they are rounded, so all but gelu must be equal, and
 // what lies beyond the integers of bf16 within one of its steps (a convolution
-// may be rounded before its epilogue). Exit code: 0 all equal, 1 not, 5 without
-// a GPU or a library.
+// may be rounded before its epilogue). An argument names the tests to run by a
+// part of their titles. Exit code: 0 all equal, 1 not, 5 without a GPU or a
+// library.
 //
 //===----------------------------------------------------------------------===//
 #include "FloatBits.h"
@@ -72,6 +73,35 @@ double roundTo(double value, DType type) {
                     exponent - digits);
 }
 
+/// Where the operands of several members lie.
+enum class Place {
+  Apart,   ///< each in memory of its own
+  Even,    ///< the members' at equal distances, 0 for left sides
+  Falling, ///< at equal distances, the last member's first
+  Mixed,   ///< at equal distances, right sides and biases falling
+  Uneven,  ///< the first two at equal distances
+};
+
+const char *nameOf(Place place) {
+  return place == Place::Apart     ? "apart"
+         : place == Place::Even    ? "even"
+         : place == Place::Falling ? "falling"
+         : place == Place::Mixed   ? "mixed"
+                                   : "uneven";
+}
+
+/// Which place, of `members`, an operand of `member` has. `index`: of the
+/// operand, `last` if it is the output.
+int64_t placeOf(Place place, int64_t member, int64_t members, size_t index,
+                bool last) {
+  if (place == Place::Even && index == 0)
+    return 0;
+  bool isMixed = place == Place::Mixed && index > 0 && !last;
+  if (place == Place::Falling || isMixed)
+    return members - 1 - member;
+  return place == Place::Uneven && last && member > 1 ? member + 1 : member;
+}
+
 /// The GPU, its libraries and one stream.
 class Machine {
 public:
@@ -98,7 +128,7 @@ public:
 
   /// Runs `call` on `operands`; the last is the output, which is overwritten.
   Status run(const LibraryCall &call, std::vector<Values> &operands,
-             size_t perMember, int shift) {
+             size_t perMember, int shift, Place place) {
     auto planned = libraries->plan(call, 1);
     if (!planned)
       return planned.status();
@@ -111,7 +141,7 @@ public:
       return address;
     };
     Status status =
-        runOn(**planned, call, operands, perMember, shift, allocate);
+        runOn(**planned, call, operands, perMember, shift, place, allocate);
     driver->streamSynchronize(stream);
     for (CUdeviceptr address : memory)
       driver->memFree(address);
@@ -122,15 +152,29 @@ private:
   template <typename Allocate>
   Status runOn(CudaCall &planned, const LibraryCall &call,
                std::vector<Values> &operands, size_t perMember, int shift,
-               Allocate allocate) {
+               Place place, Allocate allocate) {
     uint64_t element = bytesOf(call.dtype);
     std::vector<void *> addresses;
-    for (const Values &values : operands) {
-      auto address = allocate(values.size() * element);
-      if (!address)
-        return address.status();
-      addresses.push_back(
-          reinterpret_cast<void *>(*address + uint64_t(shift) * element));
+    std::vector<CUdeviceptr> blocks; // by operand of a member
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Values &values = operands[i];
+      size_t index = i % perMember;
+      uint64_t room = (values.size() * element + 255) / 256 * 256;
+      uint64_t offset = 0;
+      if (place == Place::Apart || i < perMember) {
+        auto address = allocate(
+            place == Place::Apart ? room : room * uint64_t(call.members + 1));
+        if (!address)
+          return address.status();
+        blocks.resize(index + 1);
+        blocks[index] = *address;
+      }
+      if (place != Place::Apart)
+        offset =
+            room * uint64_t(placeOf(place, int64_t(i / perMember), call.members,
+                                    index, index + 1 == perMember));
+      addresses.push_back(reinterpret_cast<void *>(blocks[index] + offset +
+                                                   uint64_t(shift) * element));
       FUSION_RT_TRY(upload(addresses.back(), values, call.dtype));
     }
     auto workspace = allocate(planned.workspace());
@@ -209,25 +253,31 @@ using Sum = std::function<double(const Values *operands, int64_t i)>;
 
 class Tests {
 public:
-  explicit Tests(Machine &machine) : machine(machine) {}
+  Tests(Machine &machine, std::string filter)
+      : machine(machine), filter(std::move(filter)) {}
 
   /// `shapes`: of one member's operands. `channels`, `inner`: element i of the
   /// output belongs to channel (i / inner) % channels. Of a large output every
   /// `stride`th element is compared.
   void run(const std::string &name, const LibraryCall &call,
            const std::vector<Shape> &shapes, int64_t channels, int64_t inner,
-           int64_t stride, const Sum &sum, int shift = 0) {
-    std::vector<Values> operands;
-    for (int64_t member = 0; member < call.members; ++member)
-      for (const Shape &shape : shapes)
-        operands.push_back(randomValues(countOf(shape), random));
-    std::vector<Values> before = operands;
+           int64_t stride, const Sum &sum, int shift = 0,
+           Place place = Place::Apart) {
     std::string title =
         name + " " + nameOf(call.dtype) + (call.hasBias ? " bias" : "") +
         (call.hasAddend ? " addend" : "") +
         (call.activation == Activation::Relu ? " relu" : "") +
         (call.activation == Activation::GeluTanh ? " gelu" : "");
-    Status status = machine.run(call, operands, shapes.size(), shift);
+    if (title.find(filter) == std::string::npos)
+      return;
+    std::vector<Values> operands;
+    for (int64_t member = 0; member < call.members; ++member)
+      for (size_t i = 0; i < shapes.size(); ++i)
+        operands.push_back(member && place == Place::Even && i == 0
+                               ? operands[0]
+                               : randomValues(countOf(shapes[i]), random));
+    std::vector<Values> before = operands;
+    Status status = machine.run(call, operands, shapes.size(), shift, place);
     if (status.code() == Code::Environment && passed + failed == 0) {
       missing = status;
       return;
@@ -267,7 +317,8 @@ public:
 
   void matMul(DType type, Shape lhs, Shape rhs, bool transposeLhs,
               bool transposeRhs, bool bias, bool addend, Activation activation,
-              int64_t members = 1, int64_t stride = 1, int shift = 0);
+              int64_t members = 1, int64_t stride = 1, int shift = 0,
+              Place place = Place::Apart);
   void conv(DType type, bool channelsLast, Shape input, Shape weights,
             int64_t step, int64_t pad, bool bias, bool addend,
             Activation activation, int64_t stride = 1, bool laidOut = false);
@@ -286,6 +337,7 @@ private:
   }
 
   Machine &machine;
+  std::string filter;
   std::mt19937 random{7};
 };
 
@@ -301,7 +353,7 @@ std::string textOf(const Shape &shape) {
 void Tests::matMul(DType type, Shape lhs, Shape rhs, bool transposeLhs,
                    bool transposeRhs, bool bias, bool addend,
                    Activation activation, int64_t members, int64_t stride,
-                   int shift) {
+                   int shift, Place place) {
   auto dim = [](const Shape &shape, size_t fromEnd) {
     return fromEnd < shape.size() ? shape[shape.size() - 1 - fromEnd] : 1;
   };
@@ -350,9 +402,11 @@ void Tests::matMul(DType type, Shape lhs, Shape rhs, bool transposeLhs,
   };
   run("matmul " + textOf(lhs) + (transposeLhs ? "^T" : "") + " " + textOf(rhs) +
           (transposeRhs ? "^T" : "") +
-          (members > 1 ? " members " + std::to_string(members) : "") +
+          (members > 1
+               ? " members " + std::to_string(members) + " " + nameOf(place)
+               : "") +
           (shift ? " unaligned" : ""),
-      call, shapes, n, 1, stride, sum, shift);
+      call, shapes, n, 1, stride, sum, shift, place);
 }
 
 void Tests::conv(DType type, bool channelsLast, Shape input, Shape weights,
@@ -524,12 +578,28 @@ static void runAll(Tests &tests) {
                  none);
     tests.matMul(type, {2, 3, 4, 8}, {2, 1, 8, 16}, false, false, false, false,
                  none);
-    tests.matMul(type, {24, 40}, {40, 56}, false, false, true, false, none, 3);
+    for (Place place : {Place::Apart, Place::Even, Place::Falling, Place::Mixed,
+                        Place::Uneven}) {
+      for (int bits = 0; bits < 4; ++bits)
+        tests.matMul(type, {24, 40}, {40, 56}, false, false, bits & 1, bits & 2,
+                     none, 3, 1, 0, place);
+      if (hasActivations)
+        tests.matMul(type, {24, 40}, {56, 40}, false, true, true, false, gelu,
+                     3, 1, 0, place);
+    }
+    tests.matMul(type, {24, 40}, {40, 56}, false, false, true, false, none, 3,
+                 1, 1, Place::Even);
     tests.matMul(type, {24, 40}, {40, 56}, false, false, false, true, none, 1,
                  1, 1);
   }
   tests.matMul(DType::BF16, {1024, 512}, {2048, 512}, false, true, true, false,
                gelu, 1, 101);
+  // What the library has its fast kernels for.
+  for (DType type : {DType::F32, DType::F16, DType::BF16})
+    for (Place place : {Place::Apart, Place::Even, Place::Falling, Place::Mixed,
+                        Place::Uneven})
+      tests.matMul(type, {128, 1024}, {1024, 1024}, false, true, true, false,
+                   none, 3, 17, 0, place);
   for (DType type : {DType::F32, DType::F16, DType::BF16})
     for (bool last : {true, false}) {
       for (int bits = 0; bits < 8; ++bits)
@@ -579,11 +649,11 @@ static void runAll(Tests &tests) {
   }
 }
 
-int main() {
+int main(int argc, char **argv) {
   Machine machine;
   Status status = machine.open();
   if (status.ok()) {
-    Tests tests(machine);
+    Tests tests(machine, argc > 1 ? argv[1] : "");
     runAll(tests);
     status = tests.missing;
     if (status.ok()) {

@@ -14,6 +14,7 @@
 namespace fusion::rt::cuda {
 
 struct BlasLtApi;
+class SideStreams;
 
 /// Copies rows to columns: `count` matrices [rows, columns], one behind the
 /// other, to [columns, rows].
@@ -27,8 +28,9 @@ public:
 /// outlive it.
 class BlasLt {
 public:
-  /// `Environment` without the library.
-  static Expected<std::unique_ptr<BlasLt>> open();
+  /// `Environment` without the library. `sides` is for calls of several
+  /// products, and outlives them.
+  static Expected<std::unique_ptr<BlasLt>> open(SideStreams &sides);
   ~BlasLt();
 
   /// `call.op` is MatMul, of F16, BF16, F32 or F64. `Resources` if the library
@@ -39,7 +41,8 @@ public:
   planTranspose(DType dtype, int64_t count, int64_t rows, int64_t columns);
 
 private:
-  BlasLt() = default;
+  explicit BlasLt(SideStreams &sides) : sides(sides) {}
+  SideStreams &sides;
   const BlasLtApi *api = nullptr;
   void *handle = nullptr;
 };

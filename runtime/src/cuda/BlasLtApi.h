@@ -36,7 +36,7 @@ constexpr int kLtAllocFailed = 3;
 constexpr int kLtBatchCount = 5, kLtBatchOffset = 6;
 // Attributes of an operation
 constexpr int kLtTransA = 3, kLtTransB = 4, kLtEpilogue = 7, kLtBiasPointer = 8,
-              kLtBiasType = 26;
+              kLtBiasBatchStride = 10, kLtBiasType = 26;
 // Attributes of a transform
 constexpr int kLtTransformTransA = 2;
 // Epilogues: bits, but for the first
@@ -89,6 +89,26 @@ struct BlasLtApi {
   static Expected<const BlasLtApi *> open();
   /// `Ok`, or the error that `entry` gave.
   Status check(int status, const char *entry) const;
+};
+
+/// A descriptor of the library and the entry that frees it.
+class LtOwned {
+public:
+  LtOwned(int (*release)(void *)) : release(release) {}
+  LtOwned(LtOwned &&other) : release(other.release), value(other.value) {
+    other.value = nullptr;
+  }
+  LtOwned &operator=(LtOwned &&) = delete;
+  ~LtOwned() {
+    if (value)
+      release(value);
+  }
+  void *get() const { return value; }
+  void **slot() { return &value; }
+
+private:
+  int (*release)(void *);
+  void *value = nullptr;
 };
 
 /// Of F16, BF16, F32 or F64.

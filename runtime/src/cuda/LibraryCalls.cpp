@@ -7,6 +7,7 @@
 
 #include "BlasLt.h"
 #include "Dnn.h"
+#include "SideStreams.h"
 
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
@@ -14,6 +15,7 @@ using namespace fusion::rt::cuda;
 namespace {
 class Libraries final : public CudaLibraries {
 public:
+  explicit Libraries(const Driver &driver) : sides(driver) {}
   Expected<std::unique_ptr<CudaCall>> plan(const LibraryCall &call,
                                            int64_t batch) override;
 
@@ -21,12 +23,13 @@ private:
   Status openBlas() {
     if (blas)
       return {};
-    auto opened = BlasLt::open();
+    auto opened = BlasLt::open(sides);
     if (opened)
       blas = std::move(*opened);
     return opened.status();
   }
 
+  SideStreams sides;
   std::unique_ptr<BlasLt> blas;
   std::unique_ptr<Dnn> dnn;
 };
@@ -55,6 +58,7 @@ Expected<std::unique_ptr<CudaCall>> Libraries::plan(const LibraryCall &call,
   return dnn->planConv(call, batch, blas.get());
 }
 
-Expected<std::unique_ptr<CudaLibraries>> CudaLibraries::open(const Driver &) {
-  return std::unique_ptr<CudaLibraries>(std::make_unique<Libraries>());
+Expected<std::unique_ptr<CudaLibraries>>
+CudaLibraries::open(const Driver &driver) {
+  return std::unique_ptr<CudaLibraries>(std::make_unique<Libraries>(driver));
 }

@@ -1,0 +1,221 @@
+//===- CudaProductsTest.cpp - How calls become products of a library ------===//
+//
+// On the tests' driver and cuBLASLt: how many products a call of several
+// members is, on which streams, and that each member gets its own values.
+//
+//===----------------------------------------------------------------------===//
+#include "CudaTesting.h"
+#include "FakeBlasLt.h"
+#include "LibraryCalls.h"
+
+#include <numeric>
+#include <set>
+
+using namespace fusion::rt;
+using namespace fusion::rt::cuda;
+using namespace fusion::rt::test;
+
+namespace {
+
+constexpr int64_t kRows = 3, kSum = 5, kColumns = 4;
+/// Floats between operands in the tests' memory: what each takes at most, up to
+/// the next multiple of 16 bytes.
+constexpr int64_t kRoom = 32;
+
+/// [3, 5] x [5, 4], with a bias of 4 or an addend.
+LibraryCall productCall(int64_t members, bool hasBias, bool hasAddend = false) {
+  LibraryCall call;
+  call.op = LibraryOp::MatMul;
+  call.members = members;
+  call.hasBias = hasBias;
+  call.hasAddend = hasAddend;
+  call.inputShape = {{0, kRows}, {0, kSum}};
+  call.weightShape = {{0, kSum}, {0, kColumns}};
+  call.outputShape = {{0, kRows}, {0, kColumns}};
+  return call;
+}
+
+class CudaProductsTest : public CudaTest {
+protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    fakeBlasLtReset();
+    auto opened = Driver::open();
+    ASSERT_TRUE(opened.ok());
+    driver = *opened;
+    driver->contextPush(reinterpret_cast<CUcontext>(0x1000));
+    ASSERT_EQ(driver->streamCreate(&stream, kStreamNonBlocking), kSuccess);
+    auto libs = CudaLibraries::open(*driver);
+    ASSERT_TRUE(libs.ok());
+    libraries = std::move(*libs);
+  }
+  void TearDown() override {
+    libraries.reset();
+    driver->streamDestroy(stream);
+    CUcontext ignored;
+    driver->contextPop(&ignored);
+    CudaTest::TearDown();
+  }
+
+  /// Runs `call` on operands whose places, in steps of kRoom floats, `places`
+  /// gives for each member: left side, right side, bias or addend, output.
+  /// `shift`: floats that the right sides lie behind their places. Expects that
+  /// all outputs are right.
+  void run(const LibraryCall &call,
+           const std::vector<std::vector<int64_t>> &places, int64_t shift = 0) {
+    auto planned = libraries->plan(call, 1);
+    ASSERT_TRUE(planned.ok()) << planned.status().message();
+    int64_t last = 0;
+    for (const auto &member : places)
+      last = std::max(last, *std::max_element(member.begin(), member.end()));
+    std::vector<float> values = numbers(size_t((last + 2) * kRoom));
+    std::unique_ptr<float, void (*)(void *)> memory(
+        static_cast<float *>(std::aligned_alloc(64, values.size() * 4)),
+        std::free);
+    std::copy(values.begin(), values.end(), memory.get());
+    std::vector<void *> operands;
+    for (const auto &member : places)
+      for (size_t i = 0; i < member.size(); ++i)
+        operands.push_back(memory.get() + member[i] * kRoom +
+                           (i == 1 ? shift : 0));
+    std::vector<char> workspace((*planned)->workspace());
+    CUgraph graph = nullptr;
+    ASSERT_EQ(driver->streamBeginCapture(stream, kCaptureThreadLocal),
+              kSuccess);
+    Status status =
+        (*planned)->enqueue(stream, operands.data(), workspace.data());
+    // Fails if a branch was not joined.
+    EXPECT_EQ(driver->streamEndCapture(stream, &graph), kSuccess);
+    driver->graphDestroy(graph);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (uint64_t i = 0; i < fakeBlasLtCount(); ++i) {
+      auto *scratch = static_cast<char *>(fakeBlasLtProduct(i)->workspace);
+      EXPECT_TRUE(scratch >= workspace.data() &&
+                  scratch + 512 <= workspace.data() + workspace.size());
+    }
+    for (const auto &member : places) {
+      const float *l = &values[member[0] * kRoom];
+      const float *r = &values[member[1] * kRoom + shift];
+      for (int64_t i = 0; i < kRows * kColumns; ++i) {
+        float expected = call.hasBias ? values[member[2] * kRoom + i % kColumns]
+                         : call.hasAddend ? values[member[2] * kRoom + i]
+                                          : 0;
+        for (int64_t k = 0; k < kSum; ++k)
+          expected +=
+              l[i / kColumns * kSum + k] * r[k * kColumns + i % kColumns];
+        ASSERT_EQ(memory.get()[member.back() * kRoom + i], expected)
+            << "element " << i;
+      }
+    }
+  }
+
+  std::vector<int64_t> batches() {
+    std::vector<int64_t> result;
+    for (uint64_t i = 0; i < fakeBlasLtCount(); ++i)
+      result.push_back(fakeBlasLtProduct(i)->batch);
+    return result;
+  }
+  size_t numStreams() {
+    std::set<void *> streams;
+    for (uint64_t i = 0; i < fakeBlasLtCount(); ++i)
+      streams.insert(fakeBlasLtProduct(i)->stream);
+    return streams.size();
+  }
+
+  const Driver *driver = nullptr;
+  CUstream stream = nullptr;
+  std::unique_ptr<CudaLibraries> libraries;
+};
+
+using Batches = std::vector<int64_t>;
+
+TEST_F(CudaProductsTest, OneMemberIsOneProduct) {
+  run(productCall(1, true), {{0, 1, 2, 3}});
+  EXPECT_EQ(batches(), Batches{1});
+  EXPECT_EQ(fakeBlasLtProduct(0)->stream, stream);
+  EXPECT_EQ(fakeCudaCount("cuStreamCreate"), 1u); // ours
+}
+
+/// One input for all; weights, biases and outputs at distances of their own.
+TEST_F(CudaProductsTest, EquidistantMembersAreOneBatch) {
+  run(productCall(3, true), {{0, 1, 10, 20}, {0, 3, 11, 23}, {0, 5, 12, 26}});
+  ASSERT_EQ(batches(), Batches{3});
+  const FakeProduct &product = *fakeBlasLtProduct(0);
+  EXPECT_EQ(product.stepA, 2 * kRoom);
+  EXPECT_EQ(product.stepB, 0);
+  EXPECT_EQ(product.stepBias, kRoom);
+  EXPECT_EQ(product.stepC, 3 * kRoom);
+  EXPECT_EQ(product.stepD, 3 * kRoom);
+  EXPECT_EQ(product.stream, stream);
+  EXPECT_EQ(fakeCudaCount("cuEventRecord"), 0u);
+}
+
+TEST_F(CudaProductsTest, DistancesMayBeNegative) {
+  run(productCall(3, true), {{9, 1, 12, 26}, {8, 3, 11, 23}, {7, 5, 10, 20}});
+  ASSERT_EQ(batches(), Batches{3});
+  EXPECT_EQ(fakeBlasLtProduct(0)->stepB, -kRoom);
+  EXPECT_EQ(fakeBlasLtProduct(0)->stepBias, -kRoom);
+  EXPECT_EQ(fakeBlasLtProduct(0)->stepD, -3 * kRoom);
+}
+
+TEST_F(CudaProductsTest, AddendsHaveADistanceOfTheirOwn) {
+  run(productCall(2, false, true), {{0, 1, 10, 20}, {0, 2, 12, 23}});
+  ASSERT_EQ(batches(), Batches{2});
+  EXPECT_EQ(fakeBlasLtProduct(0)->stepC, 2 * kRoom);
+  EXPECT_EQ(fakeBlasLtProduct(0)->stepD, 3 * kRoom);
+}
+
+/// An addend that its output overwrites.
+TEST_F(CudaProductsTest, AddendsMayBeOverwritten) {
+  run(productCall(2, false, true), {{0, 1, 10, 10}, {0, 2, 12, 12}});
+  ASSERT_EQ(batches(), Batches{2});
+}
+
+TEST_F(CudaProductsTest, UnequalDistancesAreBranches) {
+  run(productCall(3, true), {{0, 1, 10, 20}, {0, 2, 11, 21}, {0, 3, 12, 24}});
+  EXPECT_EQ(batches(), (Batches{2, 1})); // the first two are a batch
+  EXPECT_EQ(numStreams(), 2u);
+  fakeBlasLtReset();
+  run(productCall(3, true), {{0, 1, 10, 20}, {0, 2, 12, 21}, {0, 3, 11, 23}});
+  EXPECT_EQ(batches(), (Batches{2, 1}));
+}
+
+/// Runs of equal distances, and never more than four branches at a time.
+TEST_F(CudaProductsTest, PartsOfACallMayBeBatches) {
+  std::vector<std::vector<int64_t>> places;
+  for (int64_t i = 0; i < 12; ++i)
+    places.push_back({0, 1 + i, 30 + i + (i >= 5), 60 + i});
+  run(productCall(12, true), places);
+  EXPECT_EQ(batches(), (Batches{5, 7}));
+  fakeBlasLtReset();
+  places.clear();
+  for (int64_t i = 0; i < 6; ++i)
+    places.push_back({0, 1 + i, 30 + i, 60 + i * i});
+  fakeBlasLtSet("batches", 0);
+  run(productCall(6, true), places);
+  EXPECT_EQ(batches(), (Batches{1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(numStreams(), 4u);
+  // Branches have scratch memory of their own.
+  EXPECT_NE(fakeBlasLtProduct(0)->workspace, fakeBlasLtProduct(1)->workspace);
+  EXPECT_EQ(fakeBlasLtProduct(0)->workspace, fakeBlasLtProduct(4)->workspace);
+  EXPECT_EQ(fakeBlasLtProduct(0)->stream, fakeBlasLtProduct(4)->stream);
+}
+
+/// 16 bytes is what a batch's addresses and distances must be multiples of.
+TEST_F(CudaProductsTest, UnalignedMembersAreProductsOfTheirOwn) {
+  run(productCall(2, true), {{0, 1, 10, 20}, {0, 2, 11, 21}}, 1);
+  EXPECT_EQ(batches(), (Batches{1, 1}));
+  EXPECT_EQ(fakeBlasLtProduct(0)->alignment, 4u);
+}
+
+TEST_F(CudaProductsTest, ALibraryMayKnowNoBatch) {
+  fakeBlasLtSet("bias step", 0);
+  run(productCall(2, true), {{0, 1, 10, 20}, {0, 2, 11, 21}});
+  EXPECT_EQ(batches(), (Batches{1, 1}));
+  fakeBlasLtReset();
+  fakeBlasLtSet("negative", 0);
+  run(productCall(2, true), {{0, 2, 10, 20}, {0, 1, 11, 21}});
+  EXPECT_EQ(batches(), (Batches{1, 1}));
+}
+
+} // namespace

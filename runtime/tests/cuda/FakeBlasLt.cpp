@@ -1,0 +1,230 @@
+//===- FakeBlasLt.cpp - cuBLASLt without a GPU, for tests -----------------===//
+//
+// libcublasLt.so.13 with the entries that the runtime uses. Products are of
+// f32, computed at once, by one loop over memory of the host. It refuses what
+// an algorithm was not found for.
+//
+//===----------------------------------------------------------------------===//
+#include "FakeBlasLt.h"
+#include "BlasLtApi.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace fusion::rt::cuda;
+
+namespace {
+
+constexpr int kInvalidValue = 7, kNotSupported = 15;
+
+/// A descriptor: attributes by number.
+struct Desc {
+  std::map<int, int64_t> values;
+};
+struct Layout : Desc {
+  int64_t rows, columns, leading;
+};
+
+struct State {
+  std::vector<FakeProduct> products;
+  std::map<std::string, int64_t> settings;
+};
+State &state() {
+  static State shared;
+  return shared;
+}
+
+int setValue(void *desc, int attribute, const void *value, size_t size) {
+  int64_t &to = static_cast<Desc *>(desc)->values[attribute];
+  to = 0;
+  if (size == 4) {
+    int32_t narrow;
+    std::memcpy(&narrow, value, 4);
+    to = narrow;
+    return 0;
+  }
+  if (size != 8)
+    return kInvalidValue;
+  std::memcpy(&to, value, 8);
+  return 0;
+}
+
+int64_t valueOf(const Desc &desc, int attribute, int64_t otherwise = 0) {
+  auto known = desc.values.find(attribute);
+  return known == desc.values.end() ? otherwise : known->second;
+}
+
+/// Whether there is an algorithm for these layouts.
+bool serves(void *operation, std::initializer_list<void *> layouts) {
+  int64_t batch = -1;
+  for (void *each : layouts) {
+    auto &layout = *static_cast<Layout *>(each);
+    int64_t count = valueOf(layout, kLtBatchCount, 1);
+    if (batch >= 0 && count != batch)
+      return false;
+    batch = count;
+    if (valueOf(layout, kLtBatchOffset) < 0 && !state().settings["negative"])
+      return false;
+  }
+  (void)operation;
+  return batch == 1 || state().settings["batches"];
+}
+
+} // namespace
+
+void fakeBlasLtReset() {
+  state().products.clear();
+  state().settings = {
+      {"batches", 1}, {"bias step", 1}, {"negative", 1}, {"workspace", 512}};
+}
+uint64_t fakeBlasLtCount() { return state().products.size(); }
+const FakeProduct *fakeBlasLtProduct(uint64_t index) {
+  return &state().products.at(index);
+}
+void fakeBlasLtSet(const char *key, int64_t value) {
+  state().settings[key] = value;
+}
+
+extern "C" {
+
+int cublasLtCreate(LtHandle *handle) {
+  *handle = &state();
+  return 0;
+}
+int cublasLtDestroy(LtHandle) { return 0; }
+int cublasLtMatmulDescCreate(LtDesc *desc, int compute, int scale) {
+  if (compute != kLtCompute32 || scale != kLtF32)
+    return kNotSupported;
+  *desc = new Desc;
+  return 0;
+}
+int cublasLtMatmulDescDestroy(LtDesc desc) {
+  delete static_cast<Desc *>(desc);
+  return 0;
+}
+int cublasLtMatmulDescSetAttribute(LtDesc desc, int attribute,
+                                   const void *value, size_t size) {
+  if (attribute == kLtBiasBatchStride && !state().settings["bias step"])
+    return kNotSupported;
+  return setValue(desc, attribute, value, size);
+}
+int cublasLtMatrixLayoutCreate(LtLayout *layout, int, uint64_t rows,
+                               uint64_t columns, int64_t leading) {
+  *layout = new Layout{{}, int64_t(rows), int64_t(columns), leading};
+  return 0;
+}
+int cublasLtMatrixLayoutDestroy(LtLayout layout) {
+  delete static_cast<Layout *>(layout);
+  return 0;
+}
+int cublasLtMatrixLayoutSetAttribute(LtLayout layout, int attribute,
+                                     const void *value, size_t size) {
+  return setValue(static_cast<Layout *>(layout), attribute, value, size);
+}
+int cublasLtMatmulPreferenceCreate(LtPreference *preference) {
+  *preference = new Desc;
+  return 0;
+}
+int cublasLtMatmulPreferenceDestroy(LtPreference preference) {
+  delete static_cast<Desc *>(preference);
+  return 0;
+}
+int cublasLtMatmulPreferenceSetAttribute(LtPreference preference, int attribute,
+                                         const void *value, size_t size) {
+  return setValue(preference, attribute, value, size);
+}
+int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
+                                   LtLayout b, LtLayout c, LtLayout d,
+                                   LtPreference preference, int wanted,
+                                   LtHeuristicResult *results, int *found) {
+  *found = 0;
+  if (wanted < 1 || !serves(desc, {a, b, c, d}))
+    return kNotSupported;
+  results[0] = {};
+  results[0].algorithm.data[0] =
+      uint64_t(valueOf(*static_cast<Desc *>(preference), kLtAlignA));
+  *found = 1;
+  return 0;
+}
+int cublasLtMatmulAlgoCheck(LtHandle, LtDesc desc, LtLayout a, LtLayout b,
+                            LtLayout c, LtLayout d, const LtAlgorithm *,
+                            LtHeuristicResult *result) {
+  *result = {};
+  result->workspaceSize = size_t(state().settings["workspace"]);
+  return serves(desc, {a, b, c, d}) ? 0 : kNotSupported;
+}
+int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
+                   LtLayout layoutA, const void *b, LtLayout layoutB,
+                   const void *beta, const void *c, LtLayout layoutC, void *d,
+                   LtLayout layoutD, const LtAlgorithm *algorithm,
+                   void *workspace, size_t workspaceSize, CUstream stream) {
+  if (!serves(desc, {layoutA, layoutB, layoutC, layoutD}) ||
+      workspaceSize < size_t(state().settings["workspace"]))
+    return kNotSupported;
+  auto &op = *static_cast<Desc *>(desc);
+  auto &la = *static_cast<Layout *>(layoutA),
+       &lb = *static_cast<Layout *>(layoutB);
+  auto &lc = *static_cast<Layout *>(layoutC),
+       &ld = *static_cast<Layout *>(layoutD);
+  int64_t epilogue = valueOf(op, kLtEpilogue, kLtDefault);
+  bool hasBias = epilogue & kLtBias;
+  FakeProduct product{valueOf(ld, kLtBatchCount, 1),
+                      valueOf(la, kLtBatchOffset),
+                      valueOf(lb, kLtBatchOffset),
+                      valueOf(lc, kLtBatchOffset),
+                      valueOf(ld, kLtBatchOffset),
+                      valueOf(op, kLtBiasBatchStride),
+                      algorithm->data[0],
+                      stream,
+                      workspace};
+  auto *bias = reinterpret_cast<const float *>(valueOf(op, kLtBiasPointer));
+  // Addresses and distances must be what the algorithm was asked for.
+  for (const void *each : {a, b, c, static_cast<const void *>(d),
+                           static_cast<const void *>(hasBias ? bias : d)})
+    if (reinterpret_cast<uintptr_t>(each) % product.alignment)
+      return kInvalidValue;
+  state().products.push_back(product);
+
+  bool transA = valueOf(op, kLtTransA), transB = valueOf(op, kLtTransB);
+  int64_t sum = transA ? la.rows : la.columns;
+  float scale = *static_cast<const float *>(alpha),
+        keep = *static_cast<const float *>(beta);
+  for (int64_t i = 0; i < product.batch; ++i) {
+    auto *fromA = static_cast<const float *>(a) + i * product.stepA;
+    auto *fromB = static_cast<const float *>(b) + i * product.stepB;
+    auto *fromC = static_cast<const float *>(c) + i * product.stepC;
+    auto *to = static_cast<float *>(d) + i * product.stepD;
+    for (int64_t column = 0; column < ld.columns; ++column)
+      for (int64_t row = 0; row < ld.rows; ++row) {
+        float value = 0;
+        for (int64_t l = 0; l < sum; ++l)
+          value +=
+              fromA[transA ? l + row * la.leading : row + l * la.leading] *
+              fromB[transB ? column + l * lb.leading : l + column * lb.leading];
+        value *= scale;
+        if (keep != 0)
+          value += keep * fromC[row + column * lc.leading];
+        if (hasBias)
+          value += bias[row + i * product.stepBias];
+        if (epilogue & kLtRelu)
+          value = std::max(value, 0.0f);
+        to[row + column * ld.leading] = value;
+      }
+  }
+  return 0;
+}
+int cublasLtMatrixTransformDescCreate(LtDesc *, int) { return kNotSupported; }
+int cublasLtMatrixTransformDescDestroy(LtDesc) { return 0; }
+int cublasLtMatrixTransformDescSetAttribute(LtDesc, int, const void *, size_t) {
+  return kNotSupported;
+}
+int cublasLtMatrixTransform(LtHandle, LtDesc, const void *, const void *,
+                            LtLayout, const void *, const void *, LtLayout,
+                            void *, LtLayout, CUstream) {
+  return kNotSupported;
+}
+
+} // extern "C"

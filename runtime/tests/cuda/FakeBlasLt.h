@@ -1,0 +1,31 @@
+//===- FakeBlasLt.h - What tests ask of their cuBLASLt ----------*- C++ -*-===//
+//
+// Functions of FakeBlasLt.cpp's library beside those of cuBLASLt.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_RUNTIME_TESTS_CUDA_FAKEBLASLT_H
+#define FUSION_RUNTIME_TESTS_CUDA_FAKEBLASLT_H
+
+#include <cstdint>
+
+/// One cublasLtMatmul.
+struct FakeProduct {
+  int64_t batch;
+  int64_t stepA, stepB, stepC, stepD, stepBias; ///< elements
+  uint64_t alignment;                           ///< that the algorithm needs
+  void *stream, *workspace;
+};
+
+extern "C" {
+/// Forgets all products and settings.
+void fakeBlasLtReset();
+uint64_t fakeBlasLtCount();
+const FakeProduct *fakeBlasLtProduct(uint64_t index);
+/// Algorithms for more than one matrix are known (1); the attribute for
+/// distances of biases is known (1); distances may be negative (1); bytes of
+/// workspace (512).
+void fakeBlasLtSet(const char *key, int64_t value); // "batches", "bias step",
+                                                    // "negative", "workspace"
+}
+
+#endif // FUSION_RUNTIME_TESTS_CUDA_FAKEBLASLT_H
