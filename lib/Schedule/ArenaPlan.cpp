@@ -148,3 +148,43 @@ int64_t fusion::planArena(llvm::MutableArrayRef<Lifetime> buffers) {
   return buffers.size() <= kQuadraticLimit ? packLargestFirst(buffers)
                                            : packInOrder(buffers);
 }
+
+int64_t fusion::planArena(llvm::MutableArrayRef<Lifetime> buffers,
+                          llvm::ArrayRef<llvm::SmallVector<int64_t>> sets) {
+  // A set is planned as one buffer.
+  llvm::SmallVector<int64_t> setOf(buffers.size(), -1);
+  for (auto [i, set] : llvm::enumerate(sets))
+    for (int64_t index : set)
+      setOf[index] = i;
+  llvm::SmallVector<Lifetime> units;
+  llvm::SmallVector<int64_t> unitOf(buffers.size());
+  llvm::SmallVector<int64_t> unitOfSet(sets.size(), -1);
+  for (auto [i, buffer] : llvm::enumerate(buffers)) {
+    int64_t set = setOf[i];
+    if (set >= 0 && unitOfSet[set] >= 0) {
+      Lifetime &unit = units[unitOfSet[set]];
+      unit.first = std::min(unit.first, buffer.first);
+      unit.last = std::max(unit.last, buffer.last);
+      unit.size += roundUp(buffer.size);
+      continue;
+    }
+    unitOf[i] = units.size();
+    units.push_back(buffer);
+    if (set >= 0) {
+      unitOfSet[set] = units.size() - 1;
+      units.back().size = roundUp(buffer.size);
+    }
+  }
+  int64_t total = planArena(units);
+  for (auto [i, buffer] : llvm::enumerate(buffers))
+    if (setOf[i] < 0)
+      buffer.offset = units[unitOf[i]].offset;
+  for (auto [i, set] : llvm::enumerate(sets)) {
+    int64_t offset = units[unitOfSet[i]].offset;
+    for (int64_t index : set) {
+      buffers[index].offset = offset;
+      offset += roundUp(buffers[index].size);
+    }
+  }
+  return total;
+}

@@ -7,6 +7,7 @@
 #define FUSION_LIB_SCHEDULE_ARENAPLAN_H
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
 
@@ -28,6 +29,11 @@ constexpr int64_t kArenaAlignment = 64;
 /// Sets all offsets so that buffers whose lifetimes overlap share no byte, and
 /// returns the arena's size. Deterministic. Zero-size buffers get offset 0.
 int64_t planArena(llvm::MutableArrayRef<Lifetime> buffers);
+
+/// The same, but the buffers of a set (indices, of one size, in no other set)
+/// lie one behind the other in its order.
+int64_t planArena(llvm::MutableArrayRef<Lifetime> buffers,
+                  llvm::ArrayRef<llvm::SmallVector<int64_t>> sets);
 
 } // namespace fusion
 

@@ -161,7 +161,7 @@ FailureOr<ProgramOp> MemoryPlanner::plan() {
   if (failed(checkOps()) || failed(bindInputs()) || failed(bindValues()))
     return failure();
   bindOutputs();
-  arenaBytes = planArena(buffers);
+  placeBuffers();
 
   Location loc = function.getLoc();
   builder.setInsertionPoint(function);

@@ -37,8 +37,11 @@ struct FinalCopy {
 /// Plans one function.
 class MemoryPlanner {
 public:
-  MemoryPlanner(mlir::func::FuncOp function, mlir::ModuleOp module)
-      : function(function), module(module), builder(function.getContext()) {}
+  /// `memoryLimit`: bytes that the arena should not exceed, 0 for none.
+  MemoryPlanner(mlir::func::FuncOp function, mlir::ModuleOp module,
+                uint64_t memoryLimit)
+      : function(function), module(module), builder(function.getContext()),
+        memoryLimit(memoryLimit) {}
 
   mlir::FailureOr<ProgramOp> plan();
 
@@ -69,7 +72,13 @@ private:
   }
   /// Storage of `value`, through views.
   int64_t storageOf(mlir::Value value) { return valueStorage.lookup(value); }
-  mlir::LogicalResult bindConstant(mlir::Value value, llvm::StringRef key);
+  mlir::LogicalResult bindConstant(mlir::Value value);
+  /// Equal for constants that are stored once; empty if `value` is none.
+  static std::string constantKey(mlir::Value value);
+  /// Binds constants that should lie side by side.
+  mlir::LogicalResult bindNeighbours();
+  /// Plans the arena.
+  void placeBuffers();
   mlir::LogicalResult bindView(GroupOp group);
   std::optional<unsigned> findInPlace(GroupOp group, unsigned output);
   RangeAttr rangeOf(int64_t storage);
@@ -85,6 +94,7 @@ private:
   mlir::func::FuncOp function;
   mlir::ModuleOp module;
   mlir::OpBuilder builder;
+  uint64_t memoryLimit;
   BatchExtents extents;
   int64_t maxBatch = 1;
   llvm::SmallVector<GroupOp> groups;

@@ -93,8 +93,17 @@ LogicalResult MemoryPlanner::bindInputs() {
   return success();
 }
 
-LogicalResult MemoryPlanner::bindConstant(Value value, StringRef key) {
-  auto [it, inserted] = constants.try_emplace(key, -1);
+std::string MemoryPlanner::constantKey(Value value) {
+  // Attributes are uniqued: the same value is stored once.
+  if (auto constant = value.getDefiningOp<ConstantOp>())
+    return llvm::formatv("value:{0}", constant.getValue().getAsOpaquePointer());
+  if (auto get = value.getDefiningOp<GetParameterOp>())
+    return ("parameter:" + get.getParameter()).str();
+  return "";
+}
+
+LogicalResult MemoryPlanner::bindConstant(Value value) {
+  auto [it, inserted] = constants.try_emplace(constantKey(value), -1);
   if (inserted) {
     FailureOr<int64_t> bytes = bytesOf(value);
     if (failed(bytes))
@@ -206,18 +215,13 @@ LogicalResult MemoryPlanner::bindValues() {
     if (it != last.end())
       storageLastUse[storage] = std::max(storageLastUse[storage], it->second);
   };
+  if (failed(bindNeighbours()))
+    return failure();
   for (Operation &op : function.getBody().front()) {
     if (auto reshape = dyn_cast<ReshapeOp>(op)) {
       valueStorage[reshape.getResult()] = storageOf(reshape.getInput());
-    } else if (auto constant = dyn_cast<ConstantOp>(op)) {
-      // Attributes are uniqued: the same value is stored once.
-      std::string key =
-          llvm::formatv("value:{0}", constant.getValue().getAsOpaquePointer());
-      if (failed(bindConstant(constant, key)))
-        return failure();
-    } else if (auto get = dyn_cast<GetParameterOp>(op)) {
-      std::string key = ("parameter:" + get.getParameter()).str();
-      if (failed(bindConstant(get, key)))
+    } else if (isa<ConstantOp, GetParameterOp>(op)) {
+      if (failed(bindConstant(op.getResult(0))))
         return failure();
     } else if (auto view = dyn_cast<GroupOp>(op);
                view && view->hasAttr(kViewAttr)) {
@@ -350,7 +354,7 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
       getOperation().emitError("has no function @") << function << " to plan";
       return signalPassFailure();
     }
-    MemoryPlanner planner(target, getOperation());
+    MemoryPlanner planner(target, getOperation(), memoryLimit);
     FailureOr<ProgramOp> program = planner.plan();
     if (failed(program))
       return signalPassFailure();

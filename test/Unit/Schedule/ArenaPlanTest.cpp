@@ -1,6 +1,8 @@
 //===- ArenaPlanTest.cpp - Offsets never let live buffers share bytes -----===//
 #include "ArenaPlan.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include "gtest/gtest.h"
 
 #include <algorithm>
@@ -110,4 +112,37 @@ TEST(ArenaPlan, SameInputSamePlan) {
   EXPECT_EQ(planArena(a), planArena(b));
   for (size_t i = 0; i < a.size(); ++i)
     EXPECT_EQ(a[i].offset, b[i].offset);
+}
+
+TEST(ArenaPlan, SetsLieSideBySide) {
+  // Left alone, 0 and 2 would take the place of buffers that are gone.
+  std::vector<Lifetime> buffers = {{1, 3, 100, -1},
+                                   {0, 0, 128, -1},
+                                   {2, 3, 100, -1},
+                                   {0, 1, 64, -1},
+                                   {1, 2, 100, -1}};
+  int64_t total = planArena(buffers, {{2, 0, 4}});
+  expectValid(buffers, total);
+  EXPECT_EQ(buffers[0].offset - buffers[2].offset, 128);
+  EXPECT_EQ(buffers[4].offset - buffers[0].offset, 128);
+  EXPECT_EQ(total, 3 * 128 + 64);
+}
+
+TEST(ArenaPlan, RandomSetsNeverCollide) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::vector<Lifetime> buffers = randomBuffers(200, 12, seed);
+    std::vector<llvm::SmallVector<int64_t>> sets;
+    for (int64_t i = seed % 5; i + 4 <= 200; i += 9) {
+      sets.push_back({i + 2, i, i + 3});
+      for (int64_t index : sets.back())
+        buffers[index].size = 1000 + i;
+    }
+    int64_t total = planArena(buffers, sets);
+    expectValid(buffers, total);
+    for (const auto &set : sets)
+      for (size_t i = 1; i < set.size(); ++i)
+        EXPECT_EQ(buffers[set[i]].offset - buffers[set[i - 1]].offset,
+                  int64_t(llvm::alignTo(buffers[set[i]].size, kArenaAlignment)))
+            << "seed " << seed;
+  }
 }
