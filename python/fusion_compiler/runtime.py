@@ -18,6 +18,7 @@ path given to :func:`use_library` before first use.
 import ctypes
 import os
 import pathlib
+import sys
 
 import numpy as np
 
@@ -224,6 +225,17 @@ class Module:
         if getattr(self, "_handle", None) and _library is not None:
             _library.fusion_rt_module_destroy(self._handle)
 
+    def empty_outputs(self, batch=None, allocate=None):
+        """Arrays for all outputs by name, in one piece of memory.
+
+        Made once on a GPU and given to each run, they let a library compute equal
+        outputs at once. ``allocate(size)`` gives that many bytes as an array of
+        uint8: ``lambda size: torch.empty(size, dtype=torch.uint8, device="cuda")``
+        for tensors of PyTorch; None: numpy's. ``batch``: the largest by default.
+        """
+        return _empty_arrays(
+            self.outputs, self.max_batch if batch is None else batch, allocate)
+
     def session(self, backend=None, threads=0, memory_limit=0, trust="own",
                 device=0, timeout=60):
         """Loads native code (if ``trust`` allows it) and allocates memory.
@@ -372,6 +384,43 @@ class _DeviceArray:
                 step *= size
         address, readonly = interface["data"]
         return cls(value, address or 0, shape, dtype, not readonly)
+
+
+_TORCH_NAMES = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
+    "i1": "bool", "i8": "int8", "i32": "int32", "i64": "int64",
+}
+
+
+def _empty_arrays(infos, batch, allocate):
+    """One behind the other, each at a multiple of 256 bytes."""
+    alignment = 256
+    offsets, size = [], 0
+    for info in infos:
+        offsets.append(size)
+        count = info.dtype.itemsize
+        for extent in info.shape_at(batch):
+            count *= extent
+        size += -(-count // alignment) * alignment
+    size += alignment
+    block = np.empty(size, np.uint8) if allocate is None else allocate(size)
+    array = _array("allocate", block)
+    if tuple(array.shape) != (size,) or array.dtype != np.uint8:
+        raise FusionError(2, f"allocate: expected {size} of uint8, got "
+                          f"{tuple(array.shape)} of {array.dtype}")
+    (address,), _ = _addresses([array])
+    skip = -(address or 0) % alignment
+    results = {}
+    for info, offset in zip(infos, offsets):
+        shape, dtype = info.shape_at(batch), info.dtype
+        count = dtype.itemsize
+        for extent in shape:
+            count *= extent
+        if hasattr(block, "data_ptr"):
+            dtype = getattr(sys.modules["torch"], _TORCH_NAMES[info.dtype_name])
+        piece = block[skip + offset:skip + offset + count]
+        results[info.name] = piece.view(dtype).reshape(shape)
+    return results
 
 
 def _array(what, value):

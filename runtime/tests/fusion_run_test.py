@@ -303,6 +303,49 @@ class Binding(unittest.TestCase):
         np.testing.assert_array_equal(mine, y)
         self.assertEqual(session.counters["runs"], 2)
 
+    def test_outputs_lie_in_one_piece(self):
+        from types import SimpleNamespace as Raw
+        def info(name, dtype, *dims):
+            return self.runtime.TensorInfo(Raw(
+                name=name, dtype=dtype, rank=len(dims), donated_to=-1,
+                shape=[Raw(scale=scale, base=base) for scale, base in dims]))
+        infos = [info(b"a", 1, (1, 0), (0, 5)), info(b"b", 3, (0, 300)),
+                 info(b"none", 0, (0, 0)), info(b"c", 1, (1, 0), (0, 5)),
+                 info(b"one", 0)]
+        blocks = []
+        def allocate(size): # at an odd address
+            blocks.append(np.zeros(size + 1, np.uint8))
+            return blocks[-1][1:]
+        arrays = self.runtime._empty_arrays(infos, 7, allocate)
+        self.assertEqual({name: (array.shape, array.dtype.str)
+                          for name, array in arrays.items()},
+                         {"a": ((7, 5), "<f4"), "b": ((300,), "<u2"),
+                          "none": ((0,), "<f8"), "c": ((7, 5), "<f4"),
+                          "one": ((), "<f8")})
+        start = arrays["a"].ctypes.data
+        self.assertEqual(start % 256, 0)
+        # 140 bytes take 256, 600 take 768.
+        self.assertEqual([arrays[name].ctypes.data - start
+                          for name in ("b", "c", "one")], [256, 1024, 1280])
+        for i, array in enumerate(arrays.values()):
+            array[...] = i
+        self.assertEqual([array.sum() for array in arrays.values()],
+                         [0, 300, 0, 3 * 35, 4])
+        for bad in (lambda size: np.zeros(size - 1, np.uint8),
+                    lambda size: np.zeros(size, np.float32)):
+            with self.assertRaises(self.runtime.FusionError) as raised:
+                self.runtime._empty_arrays(infos, 7, bad)
+            self.assertEqual(raised.exception.code, 2)
+
+    def test_empty_outputs_receive_results(self):
+        module = self.runtime.load(self.module)
+        session = module.session(threads=1)
+        x = (np.arange(3 * 144, dtype="f4") % 5 - 2).reshape(3, 4, 6, 6)
+        mine = module.empty_outputs(3)
+        self.assertIs(session.run({"x": x}, mine)["y"], mine["y"])
+        np.testing.assert_array_equal(mine["y"], session.run({"x": x})["y"])
+        self.assertEqual(module.empty_outputs()["y"].shape[0], module.max_batch)
+
     def test_errors_have_codes(self):
         module = self.runtime.load(self.module)
         session = module.session(backend="null")

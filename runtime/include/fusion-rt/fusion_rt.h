@@ -145,7 +145,9 @@ fusion_rt_session_prepare(fusion_rt_session *session, long batch);
 
 /* On the cuda backend, inputs and outputs of a run may be buffers of the host,
  * which are copied, or of the GPU, which are used in place if they start at a
- * multiple of 16 bytes. */
+ * multiple of 16 bytes. Outputs that lie in one piece on the GPU, in the
+ * module's order and each at a multiple of 256 bytes, let a library compute
+ * equal ones at once. */
 
 /* Runs once. inputs[i] and outputs[i] are dense row-major tensors in the
  * module's order; input_sizes[i] and output_sizes[i] are their bytes, which

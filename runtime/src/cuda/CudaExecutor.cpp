@@ -54,10 +54,10 @@ CudaExecutor::~CudaExecutor() {
       driver->streamDestroy(stream);
     if (code)
       driver->moduleUnload(code);
-    staging.push_back(arena);
-    staging.push_back(constants);
-    staging.push_back(workspace);
-    for (char *memory : staging)
+    stagingBlocks.push_back(arena);
+    stagingBlocks.push_back(constants);
+    stagingBlocks.push_back(workspace);
+    for (char *memory : stagingBlocks)
       if (memory)
         driver->memFree(reinterpret_cast<CUdeviceptr>(memory));
   }

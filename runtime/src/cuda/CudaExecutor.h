@@ -151,8 +151,9 @@ private:
   std::vector<std::string> said; ///< notes for the user
   /// The workspace is one part of `workspaceSize` bytes a stream.
   uint64_t arenaSize = 0, constantsSize = 0, workspaceSize = 0, stagingSize = 0;
-  std::vector<char *> staging;  ///< by segment, made when first needed
-  std::vector<char *> segments; ///< current base addresses
+  std::vector<char *> staging;       ///< by segment, made when first needed
+  std::vector<char *> stagingBlocks; ///< that those lie in
+  std::vector<char *> segments;      ///< current base addresses
   /// Copies that observers see, by segment.
   mutable std::map<uint32_t, std::vector<char>> copies;
   int64_t lastBatch = 0; ///< of the run whose addresses are bound; 0: none

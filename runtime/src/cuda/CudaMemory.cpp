@@ -121,14 +121,36 @@ Status CudaExecutor::growWorkspace(uint64_t size) {
 Expected<char *> CudaExecutor::stagingFor(uint32_t segment) {
   if (staging[segment])
     return staging[segment];
-  uint64_t size = std::max<uint64_t>(program.segments[segment].size, 1);
+  // All outputs in one piece: equal ones lie at equal distances, which lets a
+  // library compute them at once.
+  std::vector<uint32_t> together{segment};
+  if (program.segments[segment].kind == SegmentKind::Output) {
+    together.clear();
+    for (const Port &port : program.outputs)
+      together.push_back(port.segment);
+  }
+  uint64_t size = 0;
+  for (uint32_t each : together) {
+    auto end =
+        checkedAdd(size, std::max<uint64_t>(program.segments[each].size, 1));
+    auto next = end ? checkedAlign(*end, kSegmentAlignment) : std::nullopt;
+    if (!next)
+      return Status(Code::Resources, "memory: output sizes wrap 64 bits");
+    size = *next;
+  }
   FUSION_RT_TRY(checkMemory(size));
   auto memory = allocateBytes(size, "an input or output");
   if (!memory)
     return memory;
-  staging[segment] = *memory;
+  stagingBlocks.push_back(*memory);
   stagingSize += size;
-  return *memory;
+  char *next = *memory;
+  for (uint32_t each : together) {
+    staging[each] = next;
+    next += *checkedAlign(std::max<uint64_t>(program.segments[each].size, 1),
+                          kSegmentAlignment);
+  }
+  return staging[segment];
 }
 
 Expected<bool> CudaExecutor::isOnDevice(const Port &port,

@@ -233,8 +233,12 @@ TEST_F(CudaTest, StreamsEndTogether) {
     twice.push_back(2 * value);
   const void *input = values.data();
   void *outputs[] = {first.data(), second.data()};
+  uint64_t allocations = fakeCudaCount("cuMemAlloc_v2");
   EXPECT_OK((*session)->run(1, &input, outputs));
   EXPECT_EQ(second, twice);
+  // One for the input, and one for all outputs.
+  EXPECT_EQ(fakeCudaCount("cuMemAlloc_v2"), allocations + 2);
+  EXPECT_EQ((*session)->executor().memory().scratchpad, 3u * 256);
 }
 
 /// The fake's clock goes on by 50 us a launched graph.
