@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Every op of the dialect on a GPU: covered by a case with each element type it
+takes, or refused with a reason; every emitter alone and in a launch with others.
+
+What needs no GPU is checked everywhere; where there is one, the small models of
+the bundle run on it too. The whole bundle: bundle/make.py, bundle/check.py.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "bundle"))
+import _gpu  # noqa: E402,F401
+from _support import BIN, ROOT, Checks, run  # noqa: E402
+from cases import ALL  # noqa: E402
+from make import kernelsOf  # noqa: E402
+from models import Instance, allFamilies, allModels, smallModels  # noqa: E402
+
+# What gives a model its structure; cases have them around or beside their ops.
+STRUCTURE = {"parameter": "declares what get_parameter reads", "yield": "ends a group", "group": "made by the compiler",
+             "mesh": "names ranks, computes nothing"}
+
+MESH = "fusion.mesh @m(dp = 2)\n"
+
+
+def function(body, result="tensor<4xf32>"):
+    return f"func.func @main(%a: tensor<4xf32>) -> {result} {{\n  {body}\n  return %r : {result}\n}}\n"
+
+
+def command(text):
+    return ("fusion.program @p batch = [1, 1] streams = 1 events = 1 peak = 0 {\n"
+            "  fusion.segment @in0 input size = 16 align = 64\n  fusion.segment @out0 output size = 16 align = 64\n"
+            f"  fusion.port input \"x\" @in0 : tensor<4xf32>\n  {text}\n}}\n")
+
+
+COPY = "fusion.copy stream = 0 from #fusion.range<@in0, 0, 16> to #fusion.range<@out0, 0, 16> size = #fusion.extent<0 * B + 16>"
+TWO_RANKS = "one GPU has one rank: communication comes with targets of many"
+PROGRAM = "what the compiler writes, not what it reads: a module without @main"
+# op -> (why, a model that has it).
+REFUSED = {
+    "axis_index": (TWO_RANKS, MESH + function("%r = fusion.axis_index @m[dp] : tensor<i64>", "tensor<i64>")),
+    "all_reduce": (TWO_RANKS, MESH + function("%r = fusion.all_reduce sum, %a on @m[dp] : tensor<4xf32>")),
+    "all_gather": (TWO_RANKS, MESH + function("%r = fusion.all_gather %a dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>",
+                                              "tensor<8xf32>")),
+    "reduce_scatter": (TWO_RANKS, MESH + function(
+        "%r = fusion.reduce_scatter sum, %a dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<2xf32>", "tensor<2xf32>")),
+    "all_to_all": (TWO_RANKS, MESH + function(
+        "%r = fusion.all_to_all %a split_dim = 0 concat_dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<4xf32>")),
+    "collective_broadcast": (TWO_RANKS, MESH + function("%r = fusion.collective_broadcast %a root = 0 on @m[dp] : tensor<4xf32>")),
+    "collective_permute": (TWO_RANKS, MESH + function(
+        "%r = fusion.collective_permute %a sources = [0, 1] targets = [1, 0] on @m[dp] : tensor<4xf32>")),
+    "async": ("streams are chosen by the scheduler", function(
+        "%f = fusion.async stream = 1 -> tensor<4xf32> {\n    %n = fusion.neg %a : tensor<4xf32>\n    fusion.yield %n : tensor<4xf32>\n  }\n"
+        "  %r = fusion.await %f : !fusion.future<tensor<4xf32>>")),
+    "await": ("as async", function(
+        "%f = fusion.async stream = 0 -> tensor<4xf32> {\n    fusion.yield %a : tensor<4xf32>\n  }\n"
+        "  %r = fusion.await %f : !fusion.future<tensor<4xf32>>")),
+    "kernel_call": ("kernels in C are a processor's; kernels in CUDA are not compiled yet", function(
+        '%r = fusion.kernel_call "c" "k" "void k(const float *x, float *y, int64_t batch) { *y = *x; }" (%a) flops = 1 bytes = 8 : '
+        "(tensor<4xf32>) -> tensor<4xf32>")),
+    "program": (PROGRAM, command(COPY)), "segment": (PROGRAM, command(COPY)), "port": (PROGRAM, command(COPY)),
+    "copy": (PROGRAM, command(COPY)),
+    "content": (PROGRAM, command("fusion.content #fusion.range<@in0, 0, 16> value dense<0.0> : tensor<4xf32> : tensor<4xf32>")),
+    "launch": (PROGRAM, command("fusion.launch @kernels::@k0 stream = 0 units = #fusion.extent<0 * B + 4> grain = 1 "
+                                "[#fusion.access<read, <@in0, 0, 16>>, #fusion.access<write, <@out0, 0, 16>>]")),
+    "call": (PROGRAM, command('fusion.call "avg_pool" stream = 0 [#fusion.access<read, <@in0, 0, 16>>, '
+                              '#fusion.access<write, <@out0, 0, 16>>] {call = {dtype = "f32"}}')),
+    "collective": (PROGRAM, MESH + command('fusion.collective "all_reduce" on @m[dp] stream = 0 '
+                                           '[#fusion.access<read_write, <@in0, 0, 16>>] {details = {kind = "sum", dtype = "f32"}}')),
+    "record": (PROGRAM, command("fusion.record event = 0 stream = 0")),
+    "wait": (PROGRAM, command("fusion.record event = 0 stream = 0\n  fusion.wait event = 0 stream = 0")),
+}
+
+checks = Checks()
+
+
+def opsOfTheDialect():
+    """Names from the declarations."""
+    found = []
+    for path in sorted((ROOT / "include/fusion/IR").glob("*.td")):
+        found += re.findall(r'^def Fusion_\w+Op\s*:\s*\w+<"(\w+)"', path.read_text(), re.M)
+    return found
+
+
+def covered():
+    """op -> element types of the operands or, without any, of the results."""
+    found = {}
+    for model in allModels():
+        for each in model.instances:
+            for op in each.case.ops:
+                found.setdefault(op, set()).add(each.dtype)
+    return found
+
+
+def checkCoverage():
+    names, cases = opsOfTheDialect(), covered()
+    checks.check("the declarations are found", len(names) > 100, f"{len(names)} ops")
+    for name in names:
+        ways = [name in cases, name in REFUSED, name in STRUCTURE]
+        checks.check(f"{name} is covered, refused or structure", sum(ways) == 1, str(ways))
+    unknown = (set(cases) | set(REFUSED) | set(STRUCTURE)) - set(names)
+    checks.check("no case of an op that is gone", not unknown, str(unknown))
+
+
+def checkTypes(folder):
+    """An element type that a case leaves out is one that the op does not take."""
+    chunks, what, seen = [], [], set()
+    for make in allFamilies().values():
+        for case in make():
+            if case.text.startswith("%") or (case.ops[0], case.dtypes, case.accuracy) in seen:
+                continue
+            seen.add((case.ops[0], case.dtypes, case.accuracy))
+            others = [other for other in ALL if other not in case.dtypes]
+            # Cases of the same op that say other types are cases of those.
+            others = [other for other in others if other not in covered()[case.ops[0]]]
+            for dtype in others:
+                each = Instance(0, case, dtype)
+                arguments = ", ".join(f"%{name}: {each.typeOf(kind, False)}" for name, kind in zip(each.names("x", each.inputs), each.inputs))
+                chunks.append(f"func.func @main({arguments}) attributes {{fusion.batch = array<i64: 1, 7>}} {{\n{each.text()}\nreturn\n}}\n")
+                what.append(f"{case.ops[0]} of {dtype}")
+    path = folder / "types.txt"
+    accepted = []
+    for chunk, name in zip(chunks, what):
+        path.write_text(chunk)
+        if subprocess.run([BIN / "fusion-opt", path], capture_output=True).returncode == 0:
+            accepted.append(name)
+    checks.check("element types that no case has are refused", chunks and not accepted, f"{len(chunks)} refused" if not accepted else
+                 f"accepted: {accepted}")
+
+
+def checkRefusals(folder):
+    for op, (why, text) in REFUSED.items():
+        (folder / "refused.mlir").write_text(text)
+        parsed = subprocess.run([BIN / "fusion-opt", "refused.mlir"], cwd=folder, capture_output=True, text=True)
+        answer = subprocess.run([BIN / "fusion-compile", "refused.mlir", "--target=cuda:sm_90", "-o", "refused.fsn"], cwd=folder,
+                                capture_output=True, text=True)
+        checks.check(f"{op} is refused: {why}", parsed.returncode == 0 and f"fusion.{op}" in text and answer.returncode == 3 and
+                     "error: " in answer.stderr and not (folder / "refused.fsn").exists(), f"{answer.returncode} {(parsed.stderr or answer.stderr).splitlines()[:1]}"[:200])
+
+
+def checkEmitters(folder):
+    """Compiles the small models; returns how many kernels each variant has."""
+    subprocess.run([sys.executable, HERE / "bundle/make.py", "--bin", BIN, "--only", "^small-", "-o", folder / "bundle"], check=True,
+                   stdout=subprocess.DEVNULL)
+    alone, fused = [], []
+    for model in smallModels():
+        for variant, into in (("alone", alone), ("fast", fused)):
+            into += kernelsOf(run("fusion-run", "--inspect", folder / "bundle" / model.name / f"{variant}.fsn").stdout).values()
+    checks.check("at least 100 different kernels, each op alone", len(alone) >= 100, str(len(alone)))
+    for kind in ("loop", "loop: transpose", "row_reduce", "column_reduce", "scatter"):
+        checks.check(f"{kind} alone", any(text.startswith(kind) for text in alone))
+        checks.check(f"{kind} in a launch with others", any(re.match(rf"horizontal: \d+ x {kind}", text) for text in fused))
+
+
+def hasGpu():
+    answer = subprocess.run([sys.executable, "-c", "import _gpu; _gpu.requireGpu()"], cwd=HERE, capture_output=True)
+    return answer.returncode == 0
+
+
+def main():
+    checkCoverage()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        checkRefusals(folder)
+        checkTypes(folder)
+        checkEmitters(folder)
+        if not hasGpu():
+            checks.skip("values on a GPU", "no GPU")
+        else:
+            answer = subprocess.run([sys.executable, HERE / "bundle/check.py", folder / "bundle"], capture_output=True, text=True)
+            checks.check("values on a GPU", answer.returncode == 0, answer.stdout[-1500:] + answer.stderr[-500:])
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
