@@ -209,6 +209,36 @@ def tolerancesAreBounds():
     expect(data.tooFar(np.array([65504.0]), np.array([np.inf]), np.array([65519.0]), "f64", "f16") is None, "at the edge of f16")
 
 
+def signsOfZerosOfProductsAreFree():
+    """A graph whose product is [[0, 2]]: its reciprocal is an infinity of either sign."""
+    x, y, z = Value((1, 2), "f32"), Value((1, 2), "f32"), Value((1, 2), "f32")
+    graph = makeGraph(1, 0)
+    graph.inputs, graph.donated = [(x, np.array([[0, 2]], np.float32))], {}
+    weights = Value((2, 2), "f32")
+    graph.ops = [Op("constant dense<{data}> : {r}", [], [weights], np.eye(2, dtype=np.float32)),
+                 Op("matmul {0}, {1} : {t0}, {t1}", [x, weights], [y]), Op("reciprocal {0} : {t0}", [y], [z])]
+    graph.outputs = [y, z]
+    module = Module([graph])
+    expect(graph.ofProducts() == {y, z}, "what comes from a product")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "in").mkdir()
+        np.save(f"{folder}/in/g0_x0.npy", graph.inputs[0][1])
+        Path(folder, "plus.mlir").write_text(module.text())
+        Path(folder, "minus.mlir").write_text(module.text(signs=True))
+        Path(folder, "cases").write_text("".join(f"{folder}/{n}.mlir {folder}/in {folder}/{n}\n" for n in ("plus", "minus")))
+        expect(os.spawnl(os.P_WAIT, str(BIN / "fusion-interpret"), "fusion-interpret", f"--batch-file={folder}/cases") == 0, "evaluates")
+        plus, minus = ([data.read(f"{folder}/{n}/g0_y{i}.npy") for i in range(2)] for n in ("plus", "minus"))
+    expect(np.signbit(minus[0]).tolist() == [[True, False]] and minus[1].tolist() == [[-np.inf, 0.5]], "the twin's zero is negative")
+    for i in range(2):
+        loose = data.withoutSigns(plus[i], minus[i], plus[i], minus[i], "f32")
+        expect(data.differentBits(plus[i], loose, "f32") is None, "the sign of a product's zero is free")
+        wrong = minus[i].copy()
+        wrong[0, 1] = -wrong[0, 1]
+        expect(data.differentBits(plus[i], data.withoutSigns(plus[i], wrong, plus[i], minus[i], "f32"), "f32"), "all else is not")
+    one = np.array([1, 0], np.int8)
+    expect(data.differentBits(one, data.withoutSigns(one, one[::-1], one, one, "i8"), "i8"), "nor are integers")
+
+
 def graphsComeFromTheirSeedAlone():
     text = makeModule(3, 2, 5).text()
     expect(text == makeModule(3, 2, 5).text() and text != makeModule(4, 2, 5).text(), "seeds")

@@ -76,6 +76,18 @@ def differentBits(want, got, dtype):
     return describe(bad, decode(want, dtype), decode(got, dtype)) if bad.any() else None
 
 
+def withoutSigns(want, got, plus, minus, dtype):
+    """`got`, with `want` where they differ by a zero's sign alone, or where the
+    reference does too: where `plus` and `minus`, its results with positive and
+    negative zeros of products, are different numbers."""
+    with np.errstate(invalid="ignore"):
+        a, b, p, m = (np.atleast_1d(decode(array, dtype)) for array in (want, got, plus, minus))
+        free = (p != m) & ~(np.isnan(p) & np.isnan(m)) if dtype in FLOATS else p != m
+        if dtype in FLOATS:
+            free |= (a == 0) & (b == 0)
+    return np.where(free, np.atleast_1d(want), np.atleast_1d(got)).reshape(got.shape)
+
+
 def describe(bad, want, got):
     at = np.unravel_index(np.argmax(bad), bad.shape)
     return (f"{int(bad.sum())} of {bad.size} elements differ, first {list(map(int, at)) if want.ndim else []}: "

@@ -53,6 +53,11 @@ class Value:
         return f"tensor<{dims}{'f64' if wide and self.dtype in FLOATS else self.dtype}>"
 
 
+# Sums of products that a library may begin with their first term: their zeros may
+# have another sign than the reference's (docs/tolerances.md).
+PRODUCTS = {"matmul", "conv", "conv_transpose", "attention"}
+
+
 class Op:
     """`template` has {0}, {1} for operands, {t0} for their types, {r} for the
     result's type, {all} and {types} for all of them, {symbol} for a parameter."""
@@ -76,7 +81,20 @@ class Op:
         dense = denseText(self.data, self.results[0].dtype, wide)
         return f"fusion.parameter @{self.symbol(names)} const value dense<{dense}> : {kind} : {kind}\n"
 
-    def text(self, names, wide):
+    @property
+    def isProduct(self):
+        return self.name in PRODUCTS and self.results[0].dtype in FLOATS
+
+    def text(self, names, wide, signs=False):
+        """`signs`: zeros of a product are negative, all others as they are."""
+        if signs and self.isProduct:
+            name, kind = names[self.results[0]], self.results[0].type(wide)
+            test = kind[:kind.rindex("x") + 1] + "i1>"
+            return "\n".join([self.text({**names, self.results[0]: name + "p"}, wide),
+                              f"  {name}z = fusion.sub {name}p, {name}p : {kind}",
+                              f"  {name}a = fusion.abs {name}z : {kind}", f"  {name}n = fusion.neg {name}a : {kind}",
+                              f"  {name}c = fusion.compare eq, {name}p, {name}z : {kind}",
+                              f"  {name} = fusion.select {name}c, {name}n, {name}p : {test}, {kind}"])
         types = [value.type(wide) for value in self.operands]
         fields = {f"t{i}": kind for i, kind in enumerate(types)}
         fields.update(all=", ".join(names[v] for v in self.operands), types=", ".join(types),
@@ -142,6 +160,14 @@ class Graph:
             op.operands = [new if value is old else value for value in op.operands]
         self.outputs = [new if value is old else value for value in self.outputs]
 
+    def ofProducts(self):
+        """The values that come from a product, in however many steps."""
+        found = set()
+        for op in self.ops:
+            if op.isProduct or found.intersection(op.operands):
+                found.update(op.results)
+        return found
+
     @property
     def isDynamic(self):
         return any(not isStatic(v.shape) for v, _ in self.inputs) or any(
@@ -180,7 +206,7 @@ class Module:
             found[name] = decode(array, value.dtype) if wide else array
         return found
 
-    def text(self, wide=False):
+    def text(self, wide=False, signs=False):
         results = [value for _, _, value in self.outputs()]
         arguments, names = [], {}
         for name, value, _ in self.inputs():
@@ -198,7 +224,7 @@ class Module:
                 for value in op.results:
                     names[value] = f"%g{g}_v{count}"
                     count += 1
-                lines.append(op.text(names, wide))
+                lines.append(op.text(names, wide, signs))
                 parameters.append(op.declaration(names, wide))
         types = ", ".join(f'{value.type(wide)} {{fusion.name = "{name}"}}' for _, name, value in self.outputs())
         batch = f" attributes {{fusion.batch = array<i64: 1, {self.MAX_BATCH}>}}" if self.isDynamic else ""
