@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 #include "Dnn.h"
 #include "FloatBits.h"
+#include "SideStreams.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -80,6 +81,7 @@ private:
   const Driver *driver = nullptr;
   CUstream stream = nullptr;
   CUevent before = nullptr, after = nullptr;
+  std::unique_ptr<SideStreams> sides;
   std::unique_ptr<BlasLt> blas;
   std::unique_ptr<Dnn> dnn;
   std::vector<CUdeviceptr> memory;
@@ -104,7 +106,8 @@ Status Bench::open() {
   for (CUevent *event : {&before, &after})
     FUSION_RT_TRY(
         driver->check(driver->eventCreate(event, 0), "cuEventCreate"));
-  auto openedBlas = BlasLt::open();
+  sides = std::make_unique<SideStreams>(*driver);
+  auto openedBlas = BlasLt::open(*sides);
   if (!openedBlas)
     return openedBlas.status();
   blas = std::move(*openedBlas);
