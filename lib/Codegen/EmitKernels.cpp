@@ -5,6 +5,7 @@
 // number of ops.
 //
 //===----------------------------------------------------------------------===//
+#include "Cuda/LowerCudaKernels.h"
 #include "Emitters.h"
 #include "GroupHash.h"
 
@@ -48,6 +49,7 @@ private:
   DictionaryAttr addLaunchFallback(GroupOp launch, ArrayRef<GroupOp> members,
                                    DictionaryAttr call);
   LogicalResult emitLaunch(GroupOp launch);
+  void noteMaxBatch(ArrayRef<func::FuncOp> functions);
   LogicalResult emitLaunchKernel(GroupOp launch, ArrayRef<GroupOp> members,
                                  ArrayRef<int64_t> operandCounts);
 
@@ -469,6 +471,25 @@ LogicalResult EmitKernels::emitLaunch(GroupOp launch) {
   return success();
 }
 
+/// Says in the module of kernels how large a batch can be; not where a function
+/// leaves it open.
+void EmitKernels::noteMaxBatch(ArrayRef<func::FuncOp> functions) {
+  int64_t most = 1;
+  for (func::FuncOp function : functions) {
+    auto range = function->getAttrOfType<DenseI64ArrayAttr>("fusion.batch");
+    bool isOpen = llvm::any_of(function.getArgumentTypes(), [](Type type) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      return tensor && !tensor.hasStaticShape();
+    });
+    if (range && range.size() == 2)
+      most = std::max(most, range[1]);
+    else if (isOpen)
+      return;
+  }
+  kernels->setAttr(codegen::kMaxBatchAttr,
+                   Builder(&getContext()).getI64IntegerAttr(most));
+}
+
 void EmitKernels::runOnOperation() {
   ModuleOp module = getOperation();
   if (target != "cpu" && target != "cuda") {
@@ -508,6 +529,8 @@ void EmitKernels::runOnOperation() {
     kernels = ModuleOp::create(builder, module.getLoc(), "kernels");
   }
   numKernels = llvm::range_size(kernels.getOps<func::FuncOp>());
+  if (machine == Machine::Cuda)
+    noteMaxBatch(functions);
   for (func::FuncOp function : functions) {
     FailureOr<BatchExtents> extents = BatchExtents::analyze(function);
     if (failed(extents))

@@ -75,8 +75,10 @@ Criterion fusion::reference::makeContractionBound(int64_t terms,
   double halfLeast = decodeFloat(1, kind) / 2;
   std::vector<double> bounds(want.getNumElements());
   for (int64_t i = 0; i < want.getNumElements(); ++i)
+    // The reference's own rounding and that of the result.
     bounds[i] = accumulated * magnitudes.getFloat(i) +
-                getUnitRoundoff(kind) * std::fabs(want.getFloat(i)) + halfLeast;
+                2 * getUnitRoundoff(kind) * std::fabs(want.getFloat(i)) +
+                halfLeast;
   return Criterion::makeBound(std::move(bounds));
 }
 

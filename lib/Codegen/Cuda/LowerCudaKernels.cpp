@@ -107,6 +107,12 @@ static void makeEntry(func::FuncOp body, StringRef name) {
                    b.getI64IntegerAttr(8));
   entry.setArgAttr(0, NVVM::NVVMDialect::getGridConstantAttrName(),
                    b.getUnitAttr());
+  // Sizes below 2^32 make divisions of 32 bits.
+  if (auto most = body->getParentOp()->getAttrOfType<IntegerAttr>(
+          codegen::kMaxBatchAttr))
+    entry.setArgAttr(1, LLVM::LLVMDialect::getRangeAttrName(),
+                     b.getAttr<LLVM::ConstantRangeAttr>(
+                         APInt(64, 1), APInt(64, most.getInt()) + 1));
   Block *block = entry.addEntryBlock(b);
   b.setInsertionPointToStart(block);
   Value number = NVVM::BlockIdXOp::create(b, loc, b.getI32Type());

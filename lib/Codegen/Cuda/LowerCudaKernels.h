@@ -12,6 +12,9 @@ namespace fusion::codegen {
 /// Without it, it saves registers for full occupancy.
 inline constexpr llvm::StringLiteral kResidentBlocksAttr = "fusion.resident";
 
+/// Attribute of the module of kernels (i64): the largest batch of a run.
+inline constexpr llvm::StringLiteral kMaxBatchAttr = "fusion.max_batch";
+
 /// Lowers the functions that fusion-emit-kernels{target=cuda} makes. Each
 /// becomes a private `NAME.body`; those that `isLaunched` asks for get an entry
 /// NAME with the runtime's parameters: the operands' addresses by value, and

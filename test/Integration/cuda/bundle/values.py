@@ -95,7 +95,7 @@ def tooFar(want, got, dtype, accuracy, terms=0, magnitudes=None):
             absolute, relative = TOLERANCE[dtype]
             near = np.abs(b - a) <= max(terms, 1) * (absolute + relative * np.abs(a))
         else:
-            bound = (terms + 4) * ROUNDOFF[ACCUMULATOR[dtype]] * np.atleast_1d(magnitudes) + ROUNDOFF[dtype] * np.abs(a) + LEAST[dtype]
+            bound = (terms + 4) * ROUNDOFF[ACCUMULATOR[dtype]] * np.atleast_1d(magnitudes) + 2 * ROUNDOFF[dtype] * np.abs(a) + LEAST[dtype]
             near = np.abs(b - a) <= bound
     bad = ~(same | near)
     return describe(bad, a, b) if bad.any() else None
