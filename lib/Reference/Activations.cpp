@@ -52,6 +52,12 @@ static double geluErf(double x) {
   return x * (1 + std::erf(x / std::sqrt(2.0))) / 2;
 }
 
+/// The same without cancellation in the left tail, where 1 + erf is 0 in f64
+/// and the result is far from 0 in f32.
+static double geluErfc(double x) {
+  return x * std::erfc(-x / std::sqrt(2.0)) / 2;
+}
+
 static double geluTanh(double x) {
   const double pi = std::acos(-1.0);
   return x * (1 + std::tanh(std::sqrt(2 / pi) * (x + 0.044715 * x * x * x))) /
@@ -60,8 +66,10 @@ static double geluTanh(double x) {
 
 static llvm::Expected<Tensor> evaluateGelu(GeluOp op, Tensors inputs,
                                            const OpContext &context) {
-  return mapFloats(inputs[0], context,
-                   op.getKind() == GeluKind::Erf ? geluErf : geluTanh);
+  if (op.getKind() == GeluKind::Tanh)
+    return mapFloats(inputs[0], context, geluTanh);
+  bool isF32 = getElementTypeOrSelf(op.getInput().getType()).isF32();
+  return mapFloats(inputs[0], context, isF32 ? geluErfc : geluErf);
 }
 
 void fusion::reference::addActivationRules(RuleTable &rules) {

@@ -107,7 +107,7 @@ TEST(Tolerances, ContractionsHaveAHardBound) {
   ASSERT_EQ(criterion.bounds.size(), 1u);
   double u = std::ldexp(1.0, -24);
   EXPECT_EQ(criterion.bounds[0],
-            6 * u * (15 + 8) + u * 7 + std::ldexp(1.0, -150));
+            6 * u * (15 + 8) + 2 * u * 7 + std::ldexp(1.0, -150));
   Comparison result =
       compare(f32({1, 1}, {7.001}), f32({1, 1}, {7}), criterion);
   EXPECT_FALSE(result.passed);

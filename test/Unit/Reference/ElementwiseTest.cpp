@@ -305,3 +305,12 @@ TEST(Activations, Smooth) {
   EXPECT_EQ(valuesOf(unary("sigmoid %x", f32({2}, {1000, -1000}))),
             (std::vector<double>{1, 0}));
 }
+
+// Mills' ratio bounds the upper tail of the normal distribution, Q(9), between
+// density(9) 9 / (9^2 + 1) and density(9) / 9.
+TEST(Activations, GeluOfF32KeepsItsLeftTail) {
+  double density = std::exp(-40.5) / std::sqrt(2 * std::acos(-1.0));
+  double value = valuesOf(unary("gelu erf, %x", f32({1}, {-9})))[0];
+  EXPECT_LT(value, -9 * density * 9 / 82 * 0.999999);
+  EXPECT_GT(value, -density * 1.000001);
+}
