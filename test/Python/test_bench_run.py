@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import time
 from types import SimpleNamespace
 
@@ -130,17 +131,17 @@ def fake_torch():
         synchronize=lambda: None, empty_cache=lambda: None, Stream=lambda: SimpleNamespace(wait_stream=lambda _s: None),
         stream=lambda _s: contextlib.nullcontext(),
         current_stream=lambda: SimpleNamespace(wait_stream=lambda _s: None, cuda_stream=0),
-        CUDAGraph=FakeGraph, graph=lambda _g: contextlib.nullcontext(), Event=FakeEvent, _sleep=lambda _cycles: None)
+        CUDAGraph=FakeGraph, graph=lambda _g, pool: contextlib.nullcontext(), graph_pool_handle=object, Event=FakeEvent, _sleep=lambda _cycles: None)
     return SimpleNamespace(
-        cuda=cuda, float64=np.float64, float32=np.float32, float16=np.float16, bfloat16=np.uint16, randn=randn,
+        cuda=cuda, float64=np.float64, float32=np.float32, float16=np.float16, bfloat16=np.uint16, uint8=np.uint8, randn=randn,
         randint=randint, empty=tensor, empty_like=lambda x: tensor(x.shape, x.dtype), equal=np.array_equal,
         isfinite=np.isfinite, no_grad=contextlib.nullcontext,
         backends=SimpleNamespace(cudnn=SimpleNamespace(flags=lambda **_: flags())))
 
 
 class OnCpu(ours.OpenModule):
-    def __init__(self, *arguments):
-        super().__init__(*arguments, backend="cpu")
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, backend="cpu", **options)
         self._enqueue = None
 
 
@@ -149,7 +150,7 @@ def no_gpu(monkeypatch):
     """Rows of a suite `tiny` on numpy; graphs replay what was captured and hold one kernel."""
     torch = fake_torch()
 
-    def capture(_torch, launch):
+    def capture(_torch, launch, pool=None):
         def replay():
             launch()
         replay.nodes = {"kernels": 1, "copies": 0}
@@ -157,6 +158,7 @@ def no_gpu(monkeypatch):
 
     workloads = [seed2.adds(3, 33, [[Bar.speedup(1e-6)]]), seed2.transpose(7, [[Bar.bandwidth(0.0)]])]
     monkeypatch.setitem(suites.SUITES, "tiny", lambda: workloads)
+    monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(gpu, "open_torch", lambda: torch)
     monkeypatch.setattr(gpu, "describe", lambda _torch: {"gpu": "none", "cache_bytes": 1 << 10})
     monkeypatch.setattr(gpu, "capture", capture)
@@ -248,3 +250,23 @@ def test_wrong_bits_fail(no_gpu, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run, "OpenModule", Wrong)
     assert main([*WORDS, "--peers", "none", "--no-launches", "--filter", "adds"]) == 1
     assert "33 elements differ, equality expected" in capsys.readouterr().out
+
+
+def test_sets_share_a_session_and_have_results_of_their_own(no_gpu, tmp_path):
+    assert main(["bench", "tiny", "--fp", "strict", "--target", "cpu", "--bin-dir", str(BIN), "--filter", "adds",
+                 "--compile-only", "--modules", str(tmp_path)]) == 0
+    workload = seed2.adds(3, 33)
+    sets = [[gpu.make_input(no_gpu, t) for t in workload.inputs] for _ in range(3)]
+    opened = OnCpu(no_gpu, str(tmp_path / "adds-3x33.strict.fsn"), sets, [t.name for t in workload.inputs])
+    opened.poison()
+    contender = opened.contender()
+    assert contender.blocking and len(contender.launches) == 3
+    for launch in contender.launches:
+        launch()
+    for index, inputs in enumerate(sets):
+        results = opened.results(index, ["y0", "y1", "y2"])
+        for i, result in enumerate(results):
+            assert np.array_equal(result, inputs[i] + inputs[3 + i])
+        starts = sorted(result.ctypes.data for result in results)
+        assert starts == [starts[0], starts[0] + 256, starts[0] + 512], "132 bytes each, in one piece"
+    assert opened.session.counters["runs"] == 3

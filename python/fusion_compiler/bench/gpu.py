@@ -56,8 +56,11 @@ def make_weights(torch, workload: Workload, device: str = "cuda") -> list:
     return result
 
 
-def capture(torch, launch: Callable[[], object]) -> Callable[[], None]:
-    """A CUDA graph of what `launch` queues; the callable replays it, its `nodes` tell what is in it (or None)."""
+def capture(torch, launch: Callable[[], object], pool=None) -> Callable[[], None]:
+    """A CUDA graph of what `launch` queues; the callable replays it, its `nodes` tell what is in it (or None).
+
+    Graphs of one `pool` share the memory of what `launch` doesn't hold on to.
+    """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -69,7 +72,7 @@ def capture(torch, launch: Callable[[], object]) -> Callable[[], None]:
         graph, kept = torch.cuda.CUDAGraph(keep_graph=True), True
     except TypeError:  # an older PyTorch
         graph, kept = torch.cuda.CUDAGraph(), False
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, pool=pool):
         launch()
     if kept:
         graph.instantiate()
@@ -85,9 +88,10 @@ def capture(torch, launch: Callable[[], object]) -> Callable[[], None]:
 
 class Peer:
     """A workload's computation by PyTorch on each set of inputs: `calls` queue it op by op, `launches` replay it as one
-    captured graph."""
+    captured graph. Weights, and memory for what lies between the ops, are there once."""
 
     def __init__(self, torch, function: Callable, sets: Sequence[Sequence]):
+        pool = torch.cuda.graph_pool_handle()
         self.results: list = []
         self.launches = []
         self.calls = []
@@ -101,7 +105,7 @@ class Peer:
             def call(inputs=inputs):
                 with torch.no_grad():
                     function(*inputs)
-            self.launches.append(capture(torch, launch))
+            self.launches.append(capture(torch, launch, pool))
             self.results.append(kept)
             self.calls.append(call)
 

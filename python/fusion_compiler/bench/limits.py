@@ -129,8 +129,10 @@ class Kernels:
 #: Kernels of limits.cu by the rows' width: vectors a thread, threads a row.
 _NORMS = {768: [(3, 32)], 1024: [(4, 32), (2, 64)], 4096: [(4, 128), (2, 256)]}
 
-#: A launcher factory: (inputs, weights) -> (launch, outputs).
-Factory = Callable[[Sequence, Sequence], tuple[Callable[[], None], Sequence]]
+#: Launchers of one set of inputs each: inputs -> (launch, outputs).
+Maker = Callable[[Sequence], tuple[Callable[[], None], Optional[Sequence]]]
+#: What is made once for all sets: weights -> a maker.
+Factory = Callable[[Sequence], Maker]
 
 
 @dataclass
@@ -142,12 +144,12 @@ class Limits:
 
 
 def _adds(_workload: Workload, kernels: Kernels, torch) -> Limits:
-    def make(inputs, _weights):
+    def make(inputs):
         half = len(inputs) // 2
         out = [torch.empty_like(x) for x in inputs[:half]]
         return lambda: kernels.add_members(inputs[:half], inputs[half:], out), out
 
-    return Limits({"one launch": make})
+    return Limits({"one launch": lambda _weights: make})
 
 
 def _layer_norms(workload: Workload, kernels: Kernels, torch) -> Limits:
@@ -156,11 +158,11 @@ def _layer_norms(workload: Workload, kernels: Kernels, torch) -> Limits:
     result: dict[str, Factory] = {}
 
     def factory(vectors, team, blocks):
-        def make(inputs, _weights):
+        def make(inputs):
             x, scale, bias = (inputs[i * count:(i + 1) * count] for i in range(3))
             out = [torch.empty_like(v) for v in x]
             return lambda: kernels.norm(vectors, team, blocks, x, scale, bias, out), out
-        return make
+        return lambda _weights: make
 
     for vectors, team in _NORMS.get(width, []):
         whole = -(-rows // (_THREADS // team))
@@ -173,24 +175,27 @@ def _layer_norms(workload: Workload, kernels: Kernels, torch) -> Limits:
 
 
 def _merged_linear(workload: Workload, _kernels, torch) -> Limits:
-    def make(inputs, weights):
+    def prepare(weights):
         half = len(weights) // 2
         weight, bias = torch.cat(list(weights[:half])), torch.cat(list(weights[half:]))
-        out: list = []
 
-        def launch():
-            whole = torch.nn.functional.linear(inputs[0], weight, bias)
-            out[:] = list(whole.chunk(half, -1))
-        return launch, out
+        def make(inputs):
+            out: list = []
 
-    return Limits({"one cuBLASLt call": make})
+            def launch():
+                whole = torch.nn.functional.linear(inputs[0], weight, bias)
+                out[:] = list(whole.chunk(half, -1))
+            return launch, out
+        return make
+
+    return Limits({"one cuBLASLt call": prepare})
 
 
 def _matmul(_workload: Workload, _kernels, torch) -> Limits:
-    def make(inputs, _weights):
+    def make(inputs):
         return lambda: torch.mm(inputs[0], inputs[1].t()), None  # bare: its result is another
 
-    return Limits({"bare matmul": make})
+    return Limits({"bare matmul": lambda _weights: make})
 
 
 #: Seconds in which the plans of a convolution are built, and how many of them take turns with the others.
@@ -237,26 +242,32 @@ def _conv(workload: Workload, _kernels, torch) -> "Limits":
         narrow = (w * gain.view(-1, 1, 1, 1)).to(weights[0].dtype)
         return narrow.contiguous(memory_format=torch.channels_last), (shift - mean * gain).to(weights[0].dtype)
 
-    def chosen_by_torch(inputs, weights):
+    def chosen_by_torch(weights):
         w, bias = folded(weights)
-        image = inputs[0].permute(0, 3, 1, 2)
-        out: list = []
 
-        def launch():
-            y = torch.cudnn_convolution_relu(image, w, bias, (1, 1), (pad, pad), (1, 1), 1)
-            out[:] = [y.permute(0, 2, 3, 1)]
-        return launch, out
-
-    def factory(plan):
-        def make(inputs, weights):
-            w, bias = folded(weights)
-            y = torch.empty(workload.results[0].shape, device="cuda", dtype=w.dtype)
+        def make(inputs):
+            image = inputs[0].permute(0, 3, 1, 2)
+            out: list = []
 
             def launch():
-                plan.enqueue(torch.cuda.current_stream().cuda_stream,
-                             *(t.data_ptr() for t in (inputs[0], w, bias, y, workspace)))
-            return launch, [y]
+                y = torch.cudnn_convolution_relu(image, w, bias, (1, 1), (pad, pad), (1, 1), 1)
+                out[:] = [y.permute(0, 2, 3, 1)]
+            return launch, out
         return make
+
+    def factory(plan):
+        def prepare(weights):
+            w, bias = folded(weights)
+
+            def make(inputs):
+                y = torch.empty(workload.results[0].shape, device="cuda", dtype=w.dtype)
+
+                def launch():
+                    plan.enqueue(torch.cuda.current_stream().cuda_stream,
+                                 *(t.data_ptr() for t in (inputs[0], w, bias, y, workspace)))
+                return launch, [y]
+            return make
+        return prepare
 
     return Limits({"PyTorch's cuDNN plan": chosen_by_torch, **{plan.name: factory(plan) for plan in finalists}},
                   {"plans_offered": count, "plans_built": len(plans), "planning_s": round(built_s, 1),

@@ -1,9 +1,11 @@
 # ===- ours.py - Fusion's modules as contenders ----------------------------=== #
 #
-# Opens a module once and a session of it for each set of inputs, on PyTorch's tensors:
-# inputs are shared with the peers, outputs are its own. A runtime that queues a run on
-# a stream of the caller's is timed on the device like the peers' graphs; one that only
-# runs to the end is timed by the host's clock, and the row says so.
+# Opens a module and one session of it, for all sets of inputs: weights are there once,
+# like the peers', and so is the memory for what lies between the ops. Inputs are
+# PyTorch's tensors, shared with the peers; outputs are its own, made as a user of the
+# package makes them. A runtime that queues a run on a stream of the caller's is timed on
+# the device like the peers' graphs; one that only runs to the end is timed by the host's
+# clock, and the row says so.
 #
 # ===----------------------------------------------------------------------=== #
 """Fusion's side of a row."""
@@ -11,11 +13,11 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 from typing import Optional, Sequence
 
 from .. import runtime
 from ..errors import BAD_PROGRAM, FusionError
-from .gpu import dtype_of
 from .timing import Contender
 
 
@@ -27,22 +29,34 @@ def use_runtime(path: Optional[str]) -> str:
     return path or runtime._find_library()
 
 
-class OpenModule:
-    """A module on each set of inputs. Raises runtime.FusionError for what the runtime refuses."""
+def can_tune() -> bool:
+    """Whether sessions of this package choose their libraries' algorithms by timing them."""
+    return "autotune" in inspect.signature(runtime.Module.session).parameters
 
-    def __init__(self, torch, path: str, sets: Sequence[Sequence], names: Sequence[str], backend: str = "cuda"):
+
+class OpenModule:
+    """A module on each set of inputs. Raises runtime.FusionError for what the runtime refuses.
+
+    `options` are those of the session. The runtime keeps a graph for each of 16 sets; with more it would capture again
+    and again.
+    """
+
+    def __init__(self, torch, path: str, sets: Sequence[Sequence], names: Sequence[str], backend: str = "cuda",
+                 **options):
         self._torch = torch
         self.module = runtime.load(path)
         order = [info.name for info in self.module.inputs]
         if sorted(order) != sorted(names):
             raise FusionError(f"{path}: its inputs are {order}, expected {list(names)}, compile it again", BAD_PROGRAM)
-        self.sessions, self.outputs, self._arguments = [], [], []
+        self.session = self.module.session(backend=backend, **options)
+        self.outputs, self._arguments = [], []
         for inputs in sets:
             by_name = dict(zip(names, inputs))
             ordered = [by_name[name] for name in order]
-            outputs = [torch.empty(info.shape_at(self.module.max_batch), dtype=dtype_of(torch, info.dtype_name),
-                                   device=inputs[0].device) for info in self.module.outputs]
-            self.sessions.append(self.module.session(backend=backend))
+            device = inputs[0].device
+            made = self.module.empty_outputs(
+                allocate=lambda size: torch.empty(size, dtype=torch.uint8, device=device))  # noqa: B023
+            outputs = [made[info.name] for info in self.module.outputs]
             self.outputs.append(outputs)
             self._arguments.append((*_addresses(ordered), *_addresses(outputs)))
         library = runtime._rt()
@@ -65,7 +79,7 @@ class OpenModule:
         self._torch.cuda.synchronize()
 
     def _launcher(self, index: int):
-        handle, batch = self.sessions[index]._handle, self.module.max_batch
+        handle, batch = self.session._handle, self.module.max_batch
         arguments = self._arguments[index]
         if self._enqueue is None:
             return lambda: runtime._check(self._run(handle, batch, *arguments))
@@ -73,14 +87,14 @@ class OpenModule:
         return lambda: runtime._check(enqueue(handle, batch, *arguments, current().cuda_stream))
 
     def contender(self) -> Contender:
-        return Contender([self._launcher(i) for i in range(len(self.sessions))], blocking=self._enqueue is None)
+        return Contender([self._launcher(i) for i in range(len(self._arguments))], blocking=self._enqueue is None)
 
     def counts(self) -> dict:
         """What one run enters into the backend, by kind, from the runtime's own counters."""
-        before = self.sessions[0].counters
+        before = self.session.counters
         self._launcher(0)()
         self._torch.cuda.synchronize()
-        after = self.sessions[0].counters
+        after = self.session.counters
         return {name: after[name] - before[name] for name in ("launches", "calls", "copies") if name in after}
 
 

@@ -217,11 +217,11 @@ class Runner:
         except (FusionError, RuntimeError) as error:
             self._say(f"{workload.name}: no limit: {table.first_line(error)}")
             return names, {}
-        for name, make in bounds.factories.items():
+        for name, prepare in bounds.factories.items():
             try:
-                launches, outputs = [], None
+                make, launches, outputs = prepare(weights), [], None
                 for index, inputs in enumerate(sets):
-                    launch, out = make(inputs, weights)
+                    launch, out = make(inputs)
                     launches.append(gpu.capture(self._torch, launch))
                     outputs = out if index == 0 else outputs
                 launches[0]()
