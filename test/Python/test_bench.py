@@ -127,6 +127,16 @@ def test_copies_fill_the_cache_three_times():
     assert timing.copies_for(1, 1 << 20) == 16
 
 
+def test_what_fits_is_half_of_the_cache():
+    assert timing.fits(50, 100) and not timing.fits(51, 100)
+
+
+def test_first_buffers_alone():
+    one, other = (lambda: None), (lambda: None)
+    alone = timing.first_alone({"it": timing.Contender([one, other], host=True)})
+    assert alone == {"it": timing.Contender([one], host=True)}
+
+
 def test_repetitions_have_a_limit():
     assert timing.repetitions(1.0, 1) == timing.MAX_REPETITIONS
     assert timing.repetitions(5000.0, 1) == 1
@@ -345,6 +355,27 @@ def test_close_verdicts_are_marked():
     assert "3.60x [3.40x, 3.70x]" in table.markdown(document([row]))
 
 
+def test_rows_with_data_in_the_cache_have_bars_of_their_own():
+    adds = next(w for w in seed2.workloads() if w.name == "adds-16x65536")
+    times = {"fast": rounds(4, 4), "eager": rounds(28, 28)}
+    cold, warm = (run.assemble(adds, {"fast": {"us": 4.0, "sha256": "a" * 64}}, {"eager": {"us": 28.0}}, {}, times,
+                               None, warm=warm) for warm in (False, True))
+    assert (cold["bar"], cold["pass"], warm["bar"], warm["pass"]) == ("", True, ">= 8x the best peer", False)
+    assert table.line(warm).startswith("adds-16x65536~warm ") and table.line(warm).endswith("| FAIL")
+    text = table.markdown(document([cold, warm]))
+    assert text.count("| 16 independent adds f32[65536] |") == 2 and text.count(", in cache |") == 1
+    # Wrong on both, said once.
+    bad = run.assemble(adds, {"fast": {"us": 1.0, "check": {"ok": False}}}, {"eager": {"us": 28.0}}, {}, times, None,
+                       warm=True)
+    assert bad["pass"] is False and table.errors(bad) == []
+
+
+def test_xla_on_both_kinds_of_data():
+    answer = {"us": 30.0, "compile_s": 1.0, "warm": {"us": 20.0}}
+    assert xla.entry_of(answer, False) == {"us": 30.0, "compile_s": 1.0} and xla.entry_of(answer, True) == {"us": 20.0}
+    assert xla.entry_of({"error": "no"}, True) == {"error": "no"} and "error" in xla.entry_of({"us": 30.0}, True)
+
+
 def test_line_and_summary():
     good = assemble({"fast": 8.0}, {"eager": 56.0}, limit=7.6)
     assert "ours: fast 8.00 | peers: eager 56.0 | limit 7.60 | 7.00x" in table.line(good)
@@ -364,7 +395,7 @@ def test_file_is_written_after_every_row(tmp_path):
         seen.append(workload.name)
         if len(seen) == 2:
             raise MemoryError("device")
-        return assemble({"fast": 8.0}, {"eager": 56.0}) | {"name": workload.name}
+        return [assemble({"fast": 8.0}, {"eager": 56.0}) | {"name": workload.name}]
 
     said = []
     results = document([])

@@ -185,8 +185,9 @@ def test_whole_run(no_gpu, tmp_path, capsys):
     assert document["compiler"]["version"].startswith("fusion-compile") and len(document["compiler"]["sha256"]) == 64
     assert document["environment"]["jax"] == "9" and document["copy_bandwidth"]["by"] in ("torch", "torch in a graph")
     assert "beside" not in document, "only a run that is cut off has rows to come"
-    adds, transpose = document["rows"]
-    for row in (adds, transpose):
+    adds, transpose, warm = document["rows"]  # 1188 bytes, 392 bytes; a cache of 1024
+    assert [row["data"] for row in document["rows"]] == ["cold", "cold", "warm"] and adds["sets"] == 3
+    for row in (adds, transpose, warm):
         for variant in ("strict", "unfused"):
             entry = row["ours"][variant]
             assert entry["check"]["ok"] and entry["stable"] and entry["us"] > 0 and len(entry["sha256"]) == 64
@@ -200,6 +201,9 @@ def test_whole_run(no_gpu, tmp_path, capsys):
     assert adds["best_peer"] in ("eager", "eager+graph") and adds["pass"] is True
     assert "launched" not in transpose["ours"]["strict"] and "bandwidth" in transpose["intervals"]
     assert "copy_bandwidth" in transpose and said.count("inductor: ") == 2
+    assert (warm["name"], warm["title"]) == ("transpose-7~warm", "transpose f32[7,7], in cache") and warm["sets"] == 1
+    assert "copy_bandwidth" not in warm and warm["bar"] == "" and transpose["bar"] != ""
+    assert page.read_text().count("| transpose f32[7,7], in cache |") == 1, "times; it launches the same"
     assert "| 3 independent adds f32[33] | 1 | 3 | 1 | - | 3 |" in page.read_text()
 
 
@@ -212,7 +216,8 @@ def test_quick_run_of_one_row(no_gpu, tmp_path, monkeypatch):
     out = tmp_path / "out.json"
     assert main([*WORDS, "--peers", "none", "--no-launches", "--filter", "transpose", "--json", str(out)]) == 0
     document = json.loads(out.read_text())
-    assert [row["name"] for row in document["rows"]] == ["transpose-7"] and document["rows"][0]["peers"] == {}
+    assert [row["name"] for row in document["rows"]] == ["transpose-7", "transpose-7~warm"]
+    assert document["rows"][0]["peers"] == {}
 
 
 def test_a_run_that_is_cut_off_keeps_what_it_has(no_gpu, tmp_path, monkeypatch):
@@ -227,9 +232,9 @@ def test_a_run_that_is_cut_off_keeps_what_it_has(no_gpu, tmp_path, monkeypatch):
 
 
 def test_rows_to_come_are_not_forgotten(no_gpu, tmp_path, monkeypatch):
-    measure, out = run.Runner.row, tmp_path / "out.json"
+    measure, out = run.Runner.rows, tmp_path / "out.json"
 
-    def row(self, workload):
+    def rows(self, workload):
         if workload.name == "transpose-7":
             document = json.loads(out.read_text())
             assert [r["name"] for r in document["rows"]] == ["adds-3x33"] and set(document["beside"]) == {
@@ -237,7 +242,7 @@ def test_rows_to_come_are_not_forgotten(no_gpu, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return measure(self, workload)
 
-    monkeypatch.setattr(run.Runner, "row", row)
+    monkeypatch.setattr(run.Runner, "rows", rows)
     assert main([*WORDS, "--json", str(out)]) == 130
     assert json.loads(out.read_text())["rows"][0]["peers"]["xla"]["us"] == 1e9
 

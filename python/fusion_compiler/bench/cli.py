@@ -122,8 +122,9 @@ def _list() -> None:
         print(f"{name}:")
         for workload in make():
             print(f"  {workload.name:<28} {workload.title}")
-            if workload.bars:
-                print(f"  {'':<28}   {bars.describe(workload.bars)}")
+            for clauses, where in ((workload.bars, ""), (workload.warm_bars, ", its data in the cache")):
+                if clauses:
+                    print(f"  {'':<28}   {bars.describe(clauses)}{where}")
 
 
 def _compile(options, workloads: Sequence[Workload], folder: str) -> int:
@@ -255,7 +256,7 @@ def _measure(options, workloads: Sequence[Workload], program: str, arguments: Se
         settings = run.Settings(variants=document["variants"], peers=options.peers, rounds=options.runs, folder=folder,
                                 time_limit=options.time_limit, started=started)
         runner = run.Runner(torch, settings, manifest, kernels, beside, copy, _say)
-        run.run_rows(workloads, runner.row, document, options.json, _say)
+        run.run_rows(workloads, runner.rows, document, options.json, _say)
     del document["beside"]
     document["seconds"] = round(time.monotonic() - started, 1)
     if options.json:

@@ -1,14 +1,16 @@
 # ===- run.py - Measures a suite on this machine's GPU ---------------------=== #
 #
-# For each row: fresh random inputs, several sets of them; Fusion's modules checked
-# against f64; then modules, peers and limits timed in turn. A contender that fails is
-# that contender's error, the row goes on. The JSON file is written after every row.
+# For each workload: fresh random inputs, several sets of them; Fusion's modules checked
+# against f64; then modules, peers and limits timed in turn. What fits the cache gets a
+# second row, timed on one set alone. A contender that fails is that contender's error,
+# the row goes on. The JSON file is written after every workload.
 #
 # ===----------------------------------------------------------------------=== #
 """Runs a suite: checks, times, judges."""
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import os
@@ -18,7 +20,7 @@ from typing import Callable, Mapping, Optional, Sequence
 
 from .. import runtime
 from ..errors import FusionError
-from . import bars, gpu, limits, modules, table, timing
+from . import bars, gpu, limits, modules, table, timing, xla
 from .ours import OpenModule
 from .timing import Contender, Ratio, Times
 from .workload import Workload
@@ -28,6 +30,8 @@ from .workload import Workload
 COPY = "copy"
 #: What a peer's name gets when its work is replayed as one CUDA graph.
 GRAPH = "+graph"
+#: What a row's name gets when its data is in the cache.
+WARM = "~warm"
 
 
 @dataclass
@@ -62,12 +66,13 @@ def compare(workload: Workload, first: Optional[str], peer: Optional[str], limit
 
 
 def assemble(workload: Workload, ours: Mapping[str, dict], peers: Mapping[str, dict], limit: Mapping,
-             times: Mapping[str, Times], copy_bandwidth: Optional[float], copy_bytes: int = 0) -> dict:
+             times: Mapping[str, Times], copy_bandwidth: Optional[float], copy_bytes: int = 0,
+             warm: bool = False) -> dict:
     """A row of the JSON file from what each contender said and took.
 
     `ours` and `peers` hold an entry each (`us` and more, or `error`); `times` the rounds of those that took turns,
     perhaps among them COPY, of `copy_bytes`. The first variant of `ours` is the one that bars judge; a wrong result
-    fails them.
+    fails them. `warm`: the data was in the cache.
     """
     first = next(iter(ours), None)
     judged = ours.get(first, {})
@@ -79,14 +84,16 @@ def assemble(workload: Workload, ours: Mapping[str, dict], peers: Mapping[str, d
     figures.update({name: ratio.median for name, ratio in ratios.items()})
     figures["dram"] = judged.get("dram", {}).get("of_planned")
     intervals = {name: (ratio.low, ratio.high) for name, ratio in ratios.items()}
-    verdict = bars.judge(workload.bars, figures)
+    clauses = workload.warm_bars if warm else workload.bars
+    verdict = bars.judge(clauses, figures)
     bad = judged.get("check", {}).get("ok") is False or judged.get("stable") is False
-    row = {"name": workload.name, "title": workload.title, "bytes": workload.bytes, "flops": workload.flops,
+    row = {"name": workload.name + (WARM if warm else ""), "title": workload.title + (", in cache" if warm else ""),
+           "data": "warm" if warm else "cold", "bytes": workload.bytes, "flops": workload.flops,
            "ours": dict(ours), "peers": dict(peers), "limit": dict(limit), "best_peer": peer,
            "figures": {name: value and round(value, 4) for name, value in figures.items()},
            "intervals": {name: [round(end, 4) for end in ends] for name, ends in intervals.items()},
-           "bar": bars.describe(workload.bars), "pass": False if bad and workload.bars else verdict,
-           "close": not bad and bars.close(workload.bars, figures, intervals)}
+           "bar": bars.describe(clauses), "pass": False if bad and clauses else verdict,
+           "close": not bad and bars.close(clauses, figures, intervals)}
     if copy_bandwidth:
         shares = {name: workload.bytes / (entry["us"] * 1e-6) / copy_bandwidth
                   for name, entry in {**ours, **peers}.items() if entry.get("us")}
@@ -97,27 +104,27 @@ def assemble(workload: Workload, ours: Mapping[str, dict], peers: Mapping[str, d
 
 
 class Runner:
-    """Measures rows on the first GPU; `kernels` are those of limits.cu or None, `copy` the copy of bandwidth.py.
+    """Measures workloads on the first GPU; `kernels` are those of limits.cu or None, `copied` the copy of bandwidth.py.
 
     `beside` holds what other processes found out: by row, then by contender of ours, entries to add (`launched`,
     `dram`); and by row, under "xla", XLA's whole entry.
     """
 
     def __init__(self, torch, settings: Settings, manifest: Mapping, kernels, beside: Mapping[str, Mapping[str, dict]],
-                 copy, say: Callable[[str], None]):
+                 copied, say: Callable[[str], None]):
         self._torch, self._settings, self._manifest, self._kernels = torch, settings, manifest, kernels
-        self._beside, self._copy, self._say = beside, copy, say
+        self._beside, self._copy, self._say = beside, copied, say
         self._cache = gpu.describe(torch)["cache_bytes"] or 64 << 20
 
-    def row(self, workload: Workload) -> dict:
-        """Measures one row; gives the memory back."""
+    def rows(self, workload: Workload) -> list[dict]:
+        """Measures a workload's row, and its second one where the data fits the cache; gives the memory back."""
         try:
-            return self._row(workload)
+            return self._rows(workload)
         finally:
             gc.collect()
             self._torch.cuda.empty_cache()
 
-    def _row(self, workload: Workload) -> dict:
+    def _rows(self, workload: Workload) -> list[dict]:
         torch = self._torch
         sets = [[gpu.make_input(torch, t) for t in workload.inputs]
                 for _ in range(timing.copies_for(workload.bytes, self._cache))]
@@ -132,26 +139,39 @@ class Runner:
         del oracle
         gc.collect()
         torch.cuda.empty_cache()
-        times = timing.interleave(contenders, timing.clocks_for(torch), self._settings.rounds)
+        rounds = self._settings.rounds
+        timed = {False: timing.interleave(contenders, timing.clocks_for(torch), rounds)}
+        if timing.fits(workload.bytes, self._cache):
+            contenders.pop(COPY, None)
+            timed[True] = timing.interleave(timing.first_alone(contenders), timing.clocks_for(torch), rounds)
+        for name, (module, bits) in opened.items():
+            after = module.results(0, [t.name for t in workload.results])
+            ours[name]["stable"] = all(torch.equal(a, b) for a, b in zip(bits, after))
+        rows = []
+        for warm, times in timed.items():
+            row = self._finish(workload, warm, copy.deepcopy(ours), copy.deepcopy(peers), bounds, facts, times)
+            row["sets"] = 1 if warm else len(sets)
+            rows.append(row)
+        return rows
+
+    def _finish(self, workload, warm, ours, peers, bounds, facts, times) -> dict:
+        """A row of what was said, into which goes what was timed."""
         for name, taken in times.items():
             entry = ours.get(name) or peers.get(name)
             if entry is not None:
                 entry.update(taken.as_json())
-        for name, (module, bits) in opened.items():
-            after = module.results(0, [t.name for t in workload.results])
-            ours[name]["stable"] = all(torch.equal(a, b) for a, b in zip(bits, after))
         for name, found in self._beside.get(workload.name, {}).items():
             if name == "xla":
-                peers[name] = found
+                peers[name] = xla.entry_of(found, warm)
             elif name in ours:
                 ours[name].update(found)
         fastest, us = timing.best({name: times[name].us for name in bounds if name in times})
         limit: dict = {"name": fastest, "us": round(us, 3), "launched": bounds[fastest], **facts} if us else {}
         if len(bounds) > 1 and times:
             limit["all"] = {name: round(times[name].us, 3) for name in bounds}
-        row = assemble(workload, ours, peers, limit, times, self._copy.ways[self._copy.best], self._copy.bytes)
-        row["sets"] = len(sets)
-        return row
+        # What is in the cache has no business with the memory's bandwidth.
+        bandwidth = None if warm else self._copy.ways[self._copy.best]
+        return assemble(workload, ours, peers, limit, times, bandwidth, self._copy.bytes, warm)
 
     def _open_modules(self, workload, sets, oracle, contenders):
         ours: dict[str, dict] = {}
@@ -254,22 +274,23 @@ def exit_code(rows: Sequence[Mapping]) -> int:
     return 4 if any("error" in entry for entry in entries) or any("error" in row for row in rows) else 0
 
 
-def run_rows(workloads: Sequence[Workload], measure: Callable[[Workload], dict], document: dict,
+def run_rows(workloads: Sequence[Workload], measure: Callable[[Workload], list[dict]], document: dict,
              output: Optional[str], say: Callable[[str], None]) -> None:
-    """Measures all rows into `document["rows"]`, saying each and writing the file after each."""
+    """Measures all workloads into `document["rows"]`, saying each row and writing the file after each workload."""
     for workload in workloads:
         begin = time.monotonic()
         try:
-            row = measure(workload)
+            rows = measure(workload)
         except Exception as error:  # noqa: BLE001 - out of memory on the device, say
             say(f"{workload.name:<28} error: {table.first_line(error)}")
-            row = assemble(workload, {}, {}, {}, {}, None)
-            row["error"] = table.first_line(error)
-        row["seconds"] = round(time.monotonic() - begin, 1)
-        document["rows"].append(row)
-        if "error" not in row:
-            say(table.line(row) + f" | {row['seconds']} s")
-        for problem in table.errors(row):
-            say(f"  {problem}")
+            rows = [{**assemble(workload, {}, {}, {}, {}, None), "error": table.first_line(error)}]
+        seconds = round(time.monotonic() - begin, 1)
+        for row in rows:
+            row["seconds"] = seconds
+            document["rows"].append(row)
+            if "error" not in row:
+                say(table.line(row) + f" | {seconds} s")
+            for problem in table.errors(row):
+                say(f"  {problem}")
         if output:
             write_json(output, document)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable, Mapping, Optional, Protocol, Sequence
 
 #: A batch lasts about this long, in microseconds.
@@ -112,6 +112,16 @@ class Ratio:
 def copies_for(transferred: int, cache_bytes: int, most: int = 16) -> int:
     """How many copies of a working set fill the cache three times over."""
     return max(1, min(most, math.ceil(3 * cache_bytes / max(1, transferred))))
+
+
+def fits(transferred: int, cache_bytes: int) -> bool:
+    """Whether a working set stays in a cache: half of it, for what lies between the ops and lines held twice."""
+    return 2 * transferred <= cache_bytes
+
+
+def first_alone(contenders: Mapping[str, Contender]) -> dict[str, Contender]:
+    """The contenders on their first buffers, again and again: where those fit the cache they are found there."""
+    return {name: replace(contender, launches=contender.launches[:1]) for name, contender in contenders.items()}
 
 
 def repetitions(us: float, copies: int) -> int:

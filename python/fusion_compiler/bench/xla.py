@@ -16,11 +16,11 @@ import os
 import sys
 import tempfile
 import time
-from typing import Callable, Iterable, Optional, Sequence
+from typing import Callable, Iterable, Mapping, Optional, Sequence
 
 from . import worker
 from .table import first_line
-from .timing import copies_for
+from .timing import copies_for, fits
 from .workload import Workload
 
 _RUNS = 24
@@ -88,21 +88,36 @@ def _measure(workload: Workload, cache_bytes: int) -> dict:
     jax.block_until_ready(run(*sets[0]))
     result: dict = {"compile_s": round(time.perf_counter() - begin, 2)}
 
+    result.update(_time(jax, run, sets))
+    if fits(workload.bytes, cache_bytes):
+        result["warm"] = _time(jax, run, sets[:1])
+    return result
+
+
+def _time(jax, run: Callable, sets: Sequence[Sequence]) -> dict:
+    """An entry of a row: `us`, by JAX's profile if it can be, and `host_us`."""
     def work():
         for i in range(_RUNS):
-            out = run(*sets[i % count])
+            out = run(*sets[i % len(sets)])
         jax.block_until_ready(out)
 
     work()
     begin = time.perf_counter()
     work()
-    result["host_us"] = round((time.perf_counter() - begin) * 1e6 / _RUNS, 2)
+    host_us = round((time.perf_counter() - begin) * 1e6 / _RUNS, 2)
     try:
         found, why = _profile(jax, work), "no kernels in JAX's profile"
     except Exception as error:  # noqa: BLE001 - the profiler is an extra
         found, why = None, first_line(error)
-    result.update(found or {"us": result["host_us"], "clock": "host", "why": why})
-    return result
+    return {"host_us": host_us, **(found or {"us": host_us, "clock": "host", "why": why})}
+
+
+def entry_of(answer: Mapping, warm: bool) -> dict:
+    """The part of a worker's answer that is of the row with cold data, or of that with warm data."""
+    common = {key: value for key, value in answer.items() if key != "warm"}
+    if not warm or "error" in answer:
+        return common
+    return answer.get("warm") or {"error": "not measured with its data in the cache"}
 
 
 def run_worker(suite: Sequence[Workload], wanted: Sequence[str], cache_bytes: int) -> int:
