@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import BIN, ROOT
-from fusion_compiler.bench import bars, calibrate, dram, launched, nodes, run, seed2, table, timing, worker, xla
+from fusion_compiler.bench import bars, budget, calibrate, dram, launched, nodes, run, seed2, table, timing, worker, xla
 from fusion_compiler.bench.bars import Bar
 from fusion_compiler.cli import main
 
@@ -374,6 +374,22 @@ def test_xla_on_both_kinds_of_data():
     answer = {"us": 30.0, "compile_s": 1.0, "warm": {"us": 20.0}}
     assert xla.entry_of(answer, False) == {"us": 30.0, "compile_s": 1.0} and xla.entry_of(answer, True) == {"us": 20.0}
     assert xla.entry_of({"error": "no"}, True) == {"error": "no"} and "error" in xla.entry_of({"us": 30.0}, True)
+
+
+def test_rows_come_before_what_goes_with_them():
+    now = [100.0]
+    time_left = budget.Budget(200, 10, lambda: now[0])
+    # Ten rows of 4 s and 20 s for what is made once leave 140 s.
+    assert time_left.before_rows(60) == 60 and time_left.before_rows(300) == 140
+    now[0] = 231.0  # 9 s are left beside them
+    assert time_left.before_rows(60) == 0 and time_left.passed() == 131
+    time_left.begin_row()
+    now[0] = 273.0  # 27 s: a whole row and nine without torch.compile are 26.5 s
+    assert time_left.may_compile() and not time_left.is_over()
+    now[0] = 274.0
+    assert not time_left.may_compile()
+    now[0] = 300.0
+    assert time_left.is_over()
 
 
 def test_line_and_summary():

@@ -128,19 +128,26 @@ def fake_torch():
     Tensor.to = to
     flags = contextlib.nullcontext
     cuda = SimpleNamespace(
-        synchronize=lambda: None, empty_cache=lambda: None, Stream=lambda: SimpleNamespace(wait_stream=lambda _s: None),
+        synchronize=lambda: None, empty_cache=lambda: None, graph_pool_handle=object,
+        Stream=lambda: SimpleNamespace(wait_stream=lambda _s: None),
         stream=lambda _s: contextlib.nullcontext(),
         current_stream=lambda: SimpleNamespace(wait_stream=lambda _s: None, cuda_stream=0),
-        CUDAGraph=FakeGraph, graph=lambda _g, pool: contextlib.nullcontext(), graph_pool_handle=object, Event=FakeEvent, _sleep=lambda _cycles: None)
+        CUDAGraph=FakeGraph, graph=lambda _g, pool: contextlib.nullcontext(), Event=FakeEvent,
+        _sleep=lambda _cycles: None)
     return SimpleNamespace(
-        cuda=cuda, float64=np.float64, float32=np.float32, float16=np.float16, bfloat16=np.uint16, uint8=np.uint8, randn=randn,
+        cuda=cuda, float64=np.float64, float32=np.float32, float16=np.float16, bfloat16=np.uint16, uint8=np.uint8,
+        randn=randn,
         randint=randint, empty=tensor, empty_like=lambda x: tensor(x.shape, x.dtype), equal=np.array_equal,
         isfinite=np.isfinite, no_grad=contextlib.nullcontext,
         backends=SimpleNamespace(cudnn=SimpleNamespace(flags=lambda **_: flags())))
 
 
 class OnCpu(ours.OpenModule):
-    def __init__(self, *arguments, **options):
+    tuned: list = []
+
+    def __init__(self, *arguments, autotune=False, **options):
+        if autotune:
+            self.tuned.append(arguments[1])
         super().__init__(*arguments, backend="cpu", **options)
         self._enqueue = None
 
@@ -170,7 +177,7 @@ def no_gpu(monkeypatch):
         {names[0]: {"strict": {"launched": {"kernels": 1, "copies": 0}},
                     "unfused": {"launched": {"kernels": 3, "copies": 0}}}}, {}))
     monkeypatch.setattr(xla, "measure_all", lambda suite, names, *_: (
-        {names[0]: {"us": 1e9, "launched": {"kernels": 3.0, "copies": 0.0}}}, {"version": "9"}))
+        {"adds-3x33": {"us": 1e9, "launched": {"kernels": 3.0, "copies": 0.0}}}, {"version": "9"}))
     return torch
 
 
@@ -275,3 +282,48 @@ def test_sets_share_a_session_and_have_results_of_their_own(no_gpu, tmp_path):
         starts = sorted(result.ctypes.data for result in results)
         assert starts == [starts[0], starts[0] + 256, starts[0] + 512], "132 bytes each, in one piece"
     assert opened.session.counters["runs"] == 3
+
+
+def test_tuned_sessions_are_a_column_of_rows_with_libraries(no_gpu, tmp_path, monkeypatch):
+    workloads = suites.SUITES["tiny"]()
+    workloads[1].flops = 1.0  # as if the transpose were a library's
+    monkeypatch.setitem(suites.SUITES, "tiny", lambda: workloads)
+    monkeypatch.setattr(ours, "can_tune", lambda: True)
+    monkeypatch.setattr(OnCpu, "tuned", [])
+    out = tmp_path / "out.json"
+    assert main([*WORDS, "--peers", "none", "--no-launches", "--autotune", "--json", str(out)]) == 0
+    document = json.loads(out.read_text())
+    assert document["variants"] == ["strict", "tuned", "unfused"]
+    assert [path.rpartition("/")[2] for path in OnCpu.tuned] == ["transpose-7.strict.fsn"]
+    adds, transpose, _warm = document["rows"]
+    assert "tuned" not in adds["ours"] and transpose["ours"]["tuned"]["check"]["ok"]
+    assert transpose["ours"]["tuned"]["us"] > 0
+
+
+def test_a_runtime_that_cannot_tune_says_so(no_gpu, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ours, "can_tune", lambda: False)
+    out = tmp_path / "out.json"
+    words = ["--peers", "none", "--no-launches", "--autotune", "--filter", "adds", "--json", str(out)]
+    assert main([*WORDS, *words]) == 0
+    assert "its column is left out" in capsys.readouterr().out
+    assert json.loads(out.read_text())["variants"] == ["strict", "unfused"]
+
+
+def test_a_run_whose_time_is_up_says_what_it_left_out(no_gpu, tmp_path, monkeypatch):
+    def never(*_):
+        raise AssertionError("no time for that")
+
+    monkeypatch.setattr(launched, "count_all", never)
+    monkeypatch.setattr(xla, "measure_all", never)
+    out = tmp_path / "out.json"
+    assert main([*WORDS, "--time-limit", "0", "--json", str(out)]) == 4
+    document = json.loads(out.read_text())
+    assert document["xla"]["failed"].startswith("left out") and document["launched"]["failed"].startswith("left out")
+    assert [row["error"] for row in document["rows"]] == ["FusionError: not measured: 0 s had passed"] * 2
+
+
+def test_small_rows_go_to_xla_first(no_gpu, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(xla, "measure_all", lambda suite, names, *_: (asked.append(names), ({}, {}))[1])
+    assert main([*WORDS, "--peers", "xla", "--no-launches"]) == 0
+    assert asked == [["transpose-7", "adds-3x33"]]

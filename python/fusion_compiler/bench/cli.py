@@ -18,11 +18,12 @@ import shlex
 import sys
 import tempfile
 import time
-from typing import Iterator, NoReturn, Optional, Sequence
+from typing import Callable, Iterator, NoReturn, Optional, Sequence
 
 from .. import runtime
 from ..errors import USAGE, FusionError
 from . import bars, limits, modules, table
+from .budget import Budget
 from .suites import SUITES
 from .workload import Workload
 
@@ -74,9 +75,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--bin-dir", metavar="DIR", help="where fusion-compile is")
     add("--runtime", metavar="FILE", help="the libfusion-rt.so to bind")
     add("--limits", metavar="FILE", help="limits.cu, or the cubin of it")
-    add("--time-limit", type=float, default=220, metavar="S",
-        help="seconds after which torch.compile compiles no further row (default 220)")
+    add("--time-limit", type=float, default=225, metavar="S",
+        help="seconds that all of it may take: first XLA's large rows are left out, then torch.compile, then rows "
+             "(default 225)")
     add("--xla-time-limit", type=float, default=90, metavar="S", help="seconds that XLA's rows may take (default 90)")
+    add("--autotune", action="store_true",
+        help=f"a column more, {modules.TUNED}: the first of --fp in a session that times the libraries' algorithms")
     add("--no-launches", action="store_true", help="don't count our kernels and copies by CUPTI")
     add("--counters", action="store_true",
         help="read DRAM bytes of memory-bound rows from the hardware's counters by ncu")
@@ -190,16 +194,19 @@ def _own_stream(torch) -> Iterator[None]:
         yield
 
 
-def _beside(options, workloads: Sequence[Workload], folder: str, library: str, document: dict) -> dict:
+def _beside(options, workloads: Sequence[Workload], folder: str, library: str, document: dict,
+            time_left: Budget) -> dict:
     """What is measured in processes of their own before the rows: by row, entries of ours and, as "xla", XLA's."""
     from . import dram, launched, run, xla
 
-    names, variants = [w.name for w in workloads], document["variants"]
+    names, variants = [w.name for w in workloads], list(modules.variants(options.fp))
     # In the file until the rows that it belongs to are.
     found: dict[str, dict] = {name: {} for name in names}
     document["beside"] = found
 
-    def add(what: str, begin: float, rows, facts) -> None:
+    def add(what: str, most: float, measure: Callable) -> None:
+        begin, given = time.monotonic(), time_left.before_rows(most)
+        rows, facts = measure(given) if given else ({}, {"failed": "left out: the rows need the time"})
         document[what] = {**facts, "seconds": round(time.monotonic() - begin, 1)}
         _say(f"{what}: {facts.get('failed') or f'{len(rows)} rows'}, {document[what]['seconds']} s")
         for name, entries in rows.items():
@@ -208,26 +215,36 @@ def _beside(options, workloads: Sequence[Workload], folder: str, library: str, d
         if options.json:
             run.write_json(options.json, document)
 
-    if not options.no_launches:
-        begin = time.monotonic()
-        add("launched", begin, *launched.count_all(options.suite, names, folder, library, variants, 60))
-    if options.counters:
-        begin = time.monotonic()
-        add("dram", begin, *dram.measure_all(workloads, folder, library,
-                                              list(dict.fromkeys([variants[0], variants[-1]])), options.ncu, 60))
-    if "xla" in options.peers:
-        begin = time.monotonic()
-        rows, facts = xla.measure_all(options.suite, names, document["environment"]["cache_bytes"],
-                                      options.xla_time_limit)
+    def by_xla(seconds: float):
+        small_first = [w.name for w in sorted(workloads, key=lambda w: w.bytes)]
+        rows, facts = xla.measure_all(options.suite, small_first, document["environment"]["cache_bytes"], seconds)
         document["environment"]["jax"] = facts.get("version")
-        add("xla", begin, {name: {"xla": entry} for name, entry in rows.items()}, facts)
+        return {name: {"xla": entry} for name, entry in rows.items()}, facts
+
+    if not options.no_launches:
+        add("launched", 45, lambda s: launched.count_all(options.suite, names, folder, library, variants, s))
+    if options.counters:
+        first_and_alone = list(dict.fromkeys([variants[0], variants[-1]]))
+        add("dram", 60, lambda s: dram.measure_all(workloads, folder, library, first_and_alone, options.ncu, s))
+    if "xla" in options.peers:
+        add("xla", options.xla_time_limit, by_xla)
     return found
+
+
+def _columns(options) -> list[str]:
+    """Variants of ours in the order of the table, the one with each op alone last."""
+    from . import ours
+
+    *modes, alone = modules.variants(options.fp)
+    if options.autotune and not ours.can_tune():
+        _say("--autotune: this runtime has no such sessions; its column is left out")
+    return [*modes, *([modules.TUNED] if options.autotune and ours.can_tune() else []), alone]
 
 
 def _measure(options, workloads: Sequence[Workload], program: str, arguments: Sequence[str]) -> int:
     from . import bandwidth, gpu, ours, run
 
-    started = time.monotonic()
+    time_left = Budget(options.time_limit, len(workloads))
     torch = gpu.open_torch()
     with contextlib.ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="fusion-bench-"))
@@ -242,23 +259,23 @@ def _measure(options, workloads: Sequence[Workload], program: str, arguments: Se
         document = {
             "suite": options.suite, "date": datetime.datetime.now().isoformat(timespec="seconds"),
             "command": f"{program} {shlex.join(arguments)}", "environment": gpu.describe(torch), "runs": options.runs,
-            "variants": list(modules.variants(options.fp)),
+            "variants": _columns(options),
             "peers": (torch_peers if "torch" in options.peers else []) + (["xla"] if "xla" in options.peers else []),
             "compiler": manifest.get("compiler"), "runtime": {"library": library, "sha256": modules.sha256(library)},
             "rows": []}
-        beside = _beside(options, workloads, folder, library, document)
+        beside = _beside(options, workloads, folder, library, document, time_left)
         stack.enter_context(_own_stream(torch))
         kernels = _kernels(options, torch, folder, scratch)
         copy = bandwidth.Copy(torch, kernels)
         document["copy_bandwidth"] = copy.as_json()
         _say(f"{document['environment']['gpu']}: copy {copy.ways[copy.best] / 1e12:.3f} TB/s by {copy.best}, after "
-             f"{time.monotonic() - started:.0f} s")
+             f"{time_left.passed():.0f} s")
         settings = run.Settings(variants=document["variants"], peers=options.peers, rounds=options.runs, folder=folder,
-                                time_limit=options.time_limit, started=started)
+                                budget=time_left)
         runner = run.Runner(torch, settings, manifest, kernels, beside, copy, _say)
         run.run_rows(workloads, runner.rows, document, options.json, _say)
     del document["beside"]
-    document["seconds"] = round(time.monotonic() - started, 1)
+    document["seconds"] = round(time_left.passed(), 1)
     if options.json:
         run.write_json(options.json, document)
     _say(table.summary(document["rows"]) + f"; {document['seconds']} s")

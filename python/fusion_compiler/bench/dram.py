@@ -18,6 +18,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from typing import Iterable, Optional, Sequence
 
 import numpy as np
@@ -211,6 +212,7 @@ def measure_all(workloads: Sequence[Workload], folder: str, library: str, varian
     def word(item) -> str:
         return f"{item[2]}={replays(item[0].bytes)}"
 
+    end = time.monotonic() + limit_s
     try:
         ncu = find_ncu(ncu)
         found = _read(ncu, library, [word(item) for item in asked], "application-range", limit_s)
@@ -227,7 +229,7 @@ def measure_all(workloads: Sequence[Workload], folder: str, library: str, varian
         if item[1] != variants[0] or not any(bar.figure == "dram" for clause in item[0].bars for bar in clause):
             continue
         try:
-            found = _read(ncu, library, [word(item)], "kernel", limit_s)
+            found = _read(ncu, library, [word(item)], "kernel", max(1.0, end - time.monotonic()))
             add(item, "kernel", sum(read for read, _ in found), sum(written for _, written in found))
         except FusionError as error:
             facts["failed"] += f"; kernel by kernel: {first_line(error)}"

@@ -27,6 +27,8 @@ from .workload import Workload
 
 MANIFEST = "manifest.json"
 UNFUSED = "--no-fuse=horizontal,vertical,projections"
+#: The first variant again, in a session that chooses the libraries' algorithms by timing them.
+TUNED = "tuned"
 
 
 def variants(fp: Sequence[str]) -> dict[str, tuple[str, ...]]:

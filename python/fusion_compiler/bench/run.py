@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import gc
 import json
+import math
 import os
 import time
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from typing import Callable, Mapping, Optional, Sequence
 from .. import runtime
 from ..errors import FusionError
 from . import bars, gpu, limits, modules, table, timing, xla
+from .budget import Budget
 from .ours import OpenModule
 from .timing import Contender, Ratio, Times
 from .workload import Workload
@@ -42,11 +44,7 @@ class Settings:
     peers: Sequence[str] = ("torch", "xla")
     rounds: int = 25
     folder: str = "."  # of the modules
-    time_limit: float = 330.0  # seconds after which nothing more is compiled by torch.compile
-    started: float = field(default_factory=time.monotonic)
-
-    def late(self) -> bool:
-        return time.monotonic() - self.started > self.time_limit
+    budget: Budget = field(default_factory=lambda: Budget(math.inf, 0))
 
 
 def compare(workload: Workload, first: Optional[str], peer: Optional[str], limit: Optional[str],
@@ -117,7 +115,12 @@ class Runner:
         self._cache = gpu.describe(torch)["cache_bytes"] or 64 << 20
 
     def rows(self, workload: Workload) -> list[dict]:
-        """Measures a workload's row, and its second one where the data fits the cache; gives the memory back."""
+        """Measures a workload's row, and its second one where the data fits the cache; gives the memory back. Raises
+        FusionError when the run's time is up."""
+        budget = self._settings.budget
+        if budget.is_over():
+            raise FusionError(f"not measured: {budget.seconds:g} s had passed")
+        budget.begin_row()
         try:
             return self._rows(workload)
         finally:
@@ -179,7 +182,10 @@ class Runner:
         names = [t.name for t in workload.inputs]
         order = [t.name for t in workload.results]
         for variant in self._settings.variants:
-            name = modules.module_name(workload, variant)
+            tuned = variant == modules.TUNED
+            if tuned and not workload.flops:
+                continue  # no library is called
+            name = modules.module_name(workload, self._settings.variants[0] if tuned else variant)
             made = self._manifest["modules"].get(name, {})
             entry = ours[variant] = {key: made[key] for key in ("command", "seconds", "sha256") if key in made}
             entry["module"] = name
@@ -188,7 +194,7 @@ class Runner:
                 if not os.path.isfile(path):
                     raise FusionError(made.get("error", f"{name} is not in the modules' folder"))
                 entry["sha256"] = modules.check_hash(self._settings.folder, name, self._manifest)
-                module = OpenModule(self._torch, path, sets, names)
+                module = OpenModule(self._torch, path, sets, names, **({"autotune": True} if tuned else {}))
                 module.poison()
                 contender = module.contender()
                 for launch in contender.launches:
@@ -207,6 +213,7 @@ class Runner:
     def _open_peers(self, workload, sets, weights, oracle, contenders):
         """Each peer op by op and, as NAME+graph, replayed as one graph."""
         peers: dict[str, dict] = {}
+        budget = self._settings.budget
         if "torch" not in self._settings.peers:
             return peers
         for name in ("eager", "inductor"):
@@ -214,8 +221,8 @@ class Runner:
             try:
                 if name == "eager":
                     peer = gpu.eager(self._torch, workload, weights, sets)
-                elif self._settings.late():
-                    raise FusionError(f"not compiled: {self._settings.time_limit:g} s had passed")
+                elif not budget.may_compile():
+                    raise FusionError(f"not compiled: the other rows need what is left of {budget.seconds:g} s")
                 else:
                     peer, seconds = gpu.inductor(self._torch, workload, weights, sets)
                     queued["compile_s"] = replayed["compile_s"] = round(seconds, 2)

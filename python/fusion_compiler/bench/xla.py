@@ -121,7 +121,7 @@ def entry_of(answer: Mapping, warm: bool) -> dict:
 
 
 def run_worker(suite: Sequence[Workload], wanted: Sequence[str], cache_bytes: int) -> int:
-    """Measures the workloads named and prints a line for each."""
+    """Measures the workloads named, in that order, and prints a line for each."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
 
@@ -129,14 +129,14 @@ def run_worker(suite: Sequence[Workload], wanted: Sequence[str], cache_bytes: in
         worker.say({"failed": f"JAX sees no GPU, only {jax.default_backend()}"})
         return 5
     worker.say({"version": jax.__version__})
-    for workload in suite:
-        if workload.name not in wanted:
-            continue
+    by_name = {workload.name: workload for workload in suite}
+    for name in wanted:
+        workload = by_name[name]
         try:
             answer = _measure(workload, cache_bytes)
         except Exception as error:  # noqa: BLE001 - one row's failure is that row's
             answer = {"error": first_line(error)}
-        worker.say({"name": workload.name, **answer})
+        worker.say({"name": name, **answer})
     return 0
 
 
