@@ -243,5 +243,7 @@ Status CudaExecutor::enqueueChecked(int64_t batch, const void *const *inputs,
         driver->eventCreate(&enqueued, kEventDisableTiming), "cuEventCreate"));
   FUSION_RT_TRY(
       driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch"));
+  // Now, not when somebody waits: the caller may have destroyed its stream by
+  // then, and other streams' work is none of this session's to wait for.
   return driver->check(driver->eventRecord(enqueued, stream), "cuEventRecord");
 }
