@@ -36,10 +36,11 @@ static constexpr LibraryRule cudaMatmul(llvm::StringLiteral dtype,
           !isNarrow,   "cuBLASLt", "12.0", activations};
 }
 
-static constexpr LibraryRule
-cudaConv(llvm::StringLiteral op, llvm::StringLiteral dtype, bool isNarrow) {
-  return {op,   dtype,          3,         5,       "nhwc", true,
-          true, "not verified", !isNarrow, "cuDNN", "9.0",  "relu"};
+static constexpr LibraryRule cudaConv(llvm::StringLiteral op,
+                                      llvm::StringLiteral dtype, bool isNarrow,
+                                      int64_t maxRank = 5) {
+  return {op,   dtype,        3,         maxRank, "nhwc", true,
+          true, "propagates", !isNarrow, "cuDNN", "9.0",  "relu"};
 }
 
 /// Narrow results are rounded once, behind the epilogue.
@@ -53,7 +54,8 @@ static constexpr LibraryRule cudaRules[] = {
     cudaConv("conv", "f32", false),
     cudaConv("conv_transpose", "f16", true),
     cudaConv("conv_transpose", "bf16", true),
-    cudaConv("conv_transpose", "f32", false),
+    // Seen with cuDNN 9: no engine for three spatial dimensions.
+    cudaConv("conv_transpose", "f32", false, /*maxRank=*/4),
 };
 
 static constexpr LibraryRefusal refusals[] = {
@@ -85,6 +87,22 @@ static bool hasEmptyDim(Value value) {
                             0);
 }
 
+/// What the groups of a convolution have against cuDNN, or "". Seen with cuDNN
+/// 9: tensor cores take groups of four channels at full speed; of depthwise
+/// convolutions it has slow plans only, of f32 none that is known to be fast.
+static std::string checkCudaGroups(ConvOp conv) {
+  if (conv.getGroups() == 1)
+    return "";
+  auto weights = cast<RankedTensorType>(conv.getWeights().getType());
+  int64_t inputs = weights.getDimSize(1),
+          outputs = weights.getDimSize(0) / conv.getGroups();
+  if (weights.getElementType().isF32() || weights.getRank() > 4 ||
+      inputs % 4 != 0 || outputs % 4 != 0)
+    return "the library has fast plans for groups of f16 and bf16 only, of a "
+           "multiple of 4 channels in and out, and no third spatial dimension";
+  return "";
+}
+
 /// What the shapes and attributes of `op` have against cuBLASLt or cuDNN, or
 /// "". A plan is made for one batch, so any dimension may depend on it.
 static std::string checkCudaDetails(Operation *op) {
@@ -93,19 +111,21 @@ static std::string checkCudaDetails(Operation *op) {
         getElementTypeOrSelf(op->getResult(0)))
       return "operands and result differ in element type";
   // Seen with cuDNN 9: no engine for most epilogues of images that are not
-  // channels-last, no fast one for groups.
-  auto checkImages = [](auto conv) -> std::string {
-    if (conv.getGroups() != 1)
-      return "grouped convolutions have no fast plan in the library";
+  // channels-last.
+  auto checkLayout = [](auto conv) -> std::string {
     if (conv.getLayout() != Layout::NHWC)
       return "the library is given channels-last images only";
     return "";
   };
   return llvm::TypeSwitch<Operation *, std::string>(op)
       .Case([&](ConvOp conv) -> std::string {
-        if (conv.getPadLow() != conv.getPadHigh())
-          return "the library pads both ends of a dimension alike";
-        return checkImages(conv);
+        auto input = cast<RankedTensorType>(conv.getInput().getType());
+        if (conv.getPadLow() != conv.getPadHigh() &&
+            (input.getElementType().isF32() || input.getRank() > 4))
+          return "the library pads both ends of a dimension alike, but for f16 "
+                 "and bf16 of at most two spatial dimensions";
+        std::string why = checkCudaGroups(conv);
+        return why.empty() ? checkLayout(conv) : why;
       })
       .Case([&](ConvTransposeOp conv) -> std::string {
         // The gradient of a convolution that pads both ends by pad_low and
@@ -116,7 +136,9 @@ static std::string checkCudaDetails(Operation *op) {
           if (low - high + extra < 0 || low - high + extra >= stride)
             return "the library cuts both ends of a dimension alike, the end "
                    "by up to a stride less";
-        return checkImages(conv);
+        if (conv.getGroups() != 1)
+          return "the library is given no groups of a transposed convolution";
+        return checkLayout(conv);
       })
       .Default([](Operation *) { return std::string(); });
 }

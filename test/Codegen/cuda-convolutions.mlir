@@ -32,19 +32,37 @@ func.func @block(%x: tensor<2x8x16x16xf16>) -> tensor<2x16x4x4xf16> {
 
 // -----
 
-// Depthwise, by f32, and padded at the end only, as some frameworks pad images of
-// even size: kernels of ours, channels-last too.
+// Depthwise: a kernel of ours, channels-last too. Groups of four channels, and
+// padding at the end only, as some frameworks pad images of even size, are cuDNN's.
+
+module attributes {fusion.target = "cuda", fusion.fp = "fast"} {
+// CHECK-LABEL: func.func @groups
+// CHECK: fusion.group contraction
+// CHECK-NEXT: fusion.conv {{.*}} groups = 8 layout = nhwc
+// CHECK: groups = 2 : i64
+// CHECK-SAME: padHigh = array<i64: 1, 1>, padLow = array<i64: 0, 0>
+// CHECK: return
+func.func @groups(%x: tensor<2x8x8x8xf16>, %w: tensor<8x1x3x3xf16>, %v: tensor<8x4x3x3xf16>) -> tensor<2x8x4x4xf16> {
+  %0 = fusion.conv %x, %w strides = [1, 1] pad_low = [1, 1] pad_high = [1, 1] dilations = [1, 1] groups = 8 layout = nchw : tensor<2x8x8x8xf16>, tensor<8x1x3x3xf16>
+  %1 = fusion.conv %0, %v strides = [2, 2] pad_low = [0, 0] pad_high = [1, 1] dilations = [1, 1] groups = 2 layout = nchw : tensor<2x8x8x8xf16>, tensor<8x4x3x3xf16>
+  return %1 : tensor<2x8x4x4xf16>
+}
+}
+
+// -----
+
+// Neither is in f32.
 
 module attributes {fusion.target = "cuda", fusion.fp = "fast"} {
 // CHECK-LABEL: func.func @own
 // CHECK: fusion.group contraction
-// CHECK-NEXT: fusion.conv {{.*}} groups = 8 layout = nhwc
+// CHECK-NEXT: fusion.conv {{.*}} groups = 2 layout = nhwc
 // CHECK: fusion.group contraction
 // CHECK-NEXT: fusion.conv {{.*}} pad_low = [0, 0] pad_high = [1, 1] {{.*}} layout = nhwc
 // CHECK-NOT: fusion.call
 // CHECK: return
-func.func @own(%x: tensor<2x8x8x8xf32>, %w: tensor<8x1x3x3xf32>, %v: tensor<4x8x3x3xf32>) -> tensor<2x4x4x4xf32> {
-  %0 = fusion.conv %x, %w strides = [1, 1] pad_low = [1, 1] pad_high = [1, 1] dilations = [1, 1] groups = 8 layout = nchw : tensor<2x8x8x8xf32>, tensor<8x1x3x3xf32>
+func.func @own(%x: tensor<2x8x8x8xf32>, %w: tensor<8x4x3x3xf32>, %v: tensor<4x8x3x3xf32>) -> tensor<2x4x4x4xf32> {
+  %0 = fusion.conv %x, %w strides = [1, 1] pad_low = [1, 1] pad_high = [1, 1] dilations = [1, 1] groups = 2 layout = nchw : tensor<2x8x8x8xf32>, tensor<8x4x3x3xf32>
   %1 = fusion.conv %0, %v strides = [2, 2] pad_low = [0, 0] pad_high = [1, 1] dilations = [1, 1] groups = 1 layout = nchw : tensor<2x8x8x8xf32>, tensor<4x8x3x3xf32>
   return %1 : tensor<2x4x4x4xf32>
 }

@@ -1,8 +1,9 @@
 //===- DnnConv.cpp - Convolutions by cuDNN --------------------------------===//
 //
 // A convolution and its epilogue are one graph. Where no engine takes them
-// together, the convolution and the epilogue are two graphs with a tensor
-// between them. A transposed convolution is the gradient of one.
+// together, or only such as lose NaN, the convolution and the epilogue are two
+// graphs with a tensor between them. A transposed convolution is the gradient
+// of one.
 //
 //===----------------------------------------------------------------------===//
 #include "Checked.h"
@@ -157,6 +158,8 @@ Expected<std::vector<DnnPlan>> ConvCall::build(bool conv, bool epilogue,
   }
   DnnGraph::Promises promises;
   promises.mayNarrow = call.dtype != DType::F32 || call.computeTf32;
+  promises.reluKeepsNan =
+      conv && epilogue && call.activation == Activation::Relu;
   return graph.plan(promises, most);
 }
 

@@ -15,6 +15,8 @@ using namespace fusion::rt::cuda;
 static constexpr int64_t kWorkspace = int64_t(256) << 20;
 /// Every tensor starts at a multiple of it.
 static constexpr int64_t kAlignment = 16;
+/// Engines of a convolution whose relu turns NaN into 0.
+static constexpr int64_t kDropNan[] = {0, 11, 35};
 /// Virtual tensors are named above those in memory.
 static constexpr int64_t kFirstVirtual = 1000;
 
@@ -113,6 +115,12 @@ bool DnnGraph::keeps(const Promises &promises, const DnnObject &engine) const {
   int64_t count = 0;
   int notes[32];
   if (api.get(engine.get(), kEngineNotes, kDnnNote, 32, &count, notes) != 0)
+    return false;
+  int64_t number = 0;
+  if (promises.reluKeepsNan &&
+      (api.get(engine.get(), kEngineNumber, kDnnInt64, 1, &count, &number) !=
+           0 ||
+       std::count(std::begin(kDropNan), std::end(kDropNan), number) > 0))
     return false;
   return std::none_of(notes, notes + std::min<int64_t>(count, 32), [&](int n) {
     return n == kNoteNondeterministic || n == kNoteFft ||

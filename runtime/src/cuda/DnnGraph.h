@@ -52,6 +52,9 @@ public:
   struct Promises {
     /// f32 may become tf32 or narrower.
     bool mayNarrow = false;
+    /// A relu behind a convolution passes NaN on. Seen with cuDNN 9: the engines
+    /// that compute anything, slowly, give 0 instead.
+    bool reluKeepsNan = false;
   };
   /// Up to `most` plans, in the order of cuDNN's heuristics; at least one.
   /// `Resources` if no engine keeps the promises.

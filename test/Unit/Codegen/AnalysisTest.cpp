@@ -139,7 +139,96 @@ TEST(LibraryRules, CudaServesFourTypesAndSaysWhyNot) {
   EXPECT_EQ(findLibraryRule(p.find<AvgPoolOp>(), &reason), nullptr);
   EXPECT_EQ(reason, "the library has no avg_pool");
   EXPECT_EQ(findLibraryRule(p.find<ConvOp>(), &reason), nullptr);
-  EXPECT_EQ(reason, "grouped convolutions have no fast plan in the library");
+  EXPECT_EQ(reason,
+            "the library has fast plans for groups of f16 and bf16 only, of a "
+            "multiple of 4 channels in and out, and no third spatial "
+            "dimension");
+}
+
+/// A convolution of `channels` to `outputs` under a window of 3, and what the
+/// rules of a GPU say.
+static std::string askConv(StringRef dtype, int64_t spatial, int64_t channels,
+                           int64_t outputs, int64_t groups, bool padsAlike) {
+  auto list = [&](StringRef value) {
+    std::string text;
+    for (int64_t i = 0; i < spatial; ++i)
+      text += (i ? ", " : "") + value.str();
+    return "[" + text + "]";
+  };
+  auto image = [&](StringRef size, int64_t count) {
+    std::string text = "tensor<1x";
+    for (int64_t i = 0; i < spatial; ++i)
+      text += size.str();
+    return text + std::to_string(count) + "x" + dtype.str() + ">";
+  };
+  std::string x = image("8x", channels),
+              y = image(padsAlike ? "8x" : "7x", outputs),
+              w = "tensor<" + std::to_string(outputs) + "x" +
+                  std::to_string(channels / groups);
+  for (int64_t i = 0; i < spatial; ++i)
+    w += "x3";
+  w += "x" + dtype.str() + ">";
+  Parsed p(("module attributes {fusion.target = \"cuda\"} {\n"
+            "func.func @main(%x: " +
+            x + ", %w: " + w + ") -> " + y +
+            " {\n%0 = fusion.conv %x, %w strides = " + list("1") +
+            " pad_low = " + list(padsAlike ? "1" : "0") +
+            " pad_high = " + list("1") + " dilations = " + list("1") +
+            " groups = " + std::to_string(groups) + " layout = nhwc : " + x +
+            ", " + w + "\nreturn %0 : " + y + "\n}}")
+               .c_str());
+  if (!p.main)
+    return "does not parse";
+  std::string reason;
+  findLibraryRule(p.find<ConvOp>(), &reason);
+  return reason;
+}
+
+/// What cuDNN was seen to compute at full speed, and no more.
+TEST(LibraryRules, CudaTakesGroupsAndUnlikePadding) {
+  const char *kGroups =
+      "the library has fast plans for groups of f16 and bf16 only, of a "
+      "multiple of 4 channels in and out, and no third spatial dimension";
+  const char *kPads =
+      "the library pads both ends of a dimension alike, but for f16 and bf16 "
+      "of at most two spatial dimensions";
+  for (const char *dtype : {"f16", "bf16"}) {
+    EXPECT_EQ(askConv(dtype, 2, 16, 16, 1, false), "");
+    EXPECT_EQ(askConv(dtype, 1, 16, 16, 1, false), "");
+    EXPECT_EQ(askConv(dtype, 3, 16, 16, 1, false), kPads);
+    EXPECT_EQ(askConv(dtype, 3, 16, 16, 1, true), "");
+    EXPECT_EQ(askConv(dtype, 2, 16, 16, 4, true), "");
+    EXPECT_EQ(askConv(dtype, 2, 16, 16, 4, false), "");
+    EXPECT_EQ(askConv(dtype, 1, 16, 32, 2, true), "");
+    EXPECT_EQ(askConv(dtype, 3, 16, 16, 4, true), kGroups);
+    EXPECT_EQ(askConv(dtype, 2, 16, 16, 16, true), kGroups); // depthwise
+    EXPECT_EQ(askConv(dtype, 2, 16, 8, 4, true), kGroups);   // 2 out
+    EXPECT_EQ(askConv(dtype, 2, 8, 16, 4, true), kGroups);   // 2 in
+  }
+  EXPECT_EQ(askConv("f32", 2, 16, 16, 1, true), "");
+  EXPECT_EQ(askConv("f32", 2, 16, 16, 1, false), kPads);
+  EXPECT_EQ(askConv("f32", 2, 16, 16, 4, true), kGroups);
+}
+
+/// cuDNN has no engine for one of f32 with three spatial dimensions.
+TEST(LibraryRules, CudaRefusesGradientsOfVolumesInF32) {
+  for (std::string dtype : {"f16", "bf16", "f32"}) {
+    std::string types = "tensor<1x3x4x5x8x" + dtype + ">, tensor<8x8x2x2x2x" +
+                        dtype + ">",
+                result = "tensor<1x6x8x10x8x" + dtype + ">";
+    Parsed p(("module attributes {fusion.target = \"cuda\"} {\n"
+              "func.func @main(%x: tensor<1x3x4x5x8x" +
+              dtype + ">, %w: tensor<8x8x2x2x2x" + dtype + ">) -> " + result +
+              " {\n%0 = fusion.conv_transpose %x, %w strides = [2, 2, 2] "
+              "pad_low = [0, 0, 0] pad_high = [0, 0, 0] output_padding = "
+              "[0, 0, 0] dilations = [1, 1, 1] groups = 1 layout = nhwc : " +
+              types + "\nreturn %0 : " + result + "\n}}")
+                 .c_str());
+    ASSERT_TRUE(p.main);
+    std::string reason;
+    findLibraryRule(p.find<ConvTransposeOp>(), &reason);
+    EXPECT_EQ(reason, dtype == "f32" ? "rank 5 is not in 3..4" : "");
+  }
 }
 
 TEST(LibraryRules, CudaTakesChannelsLastOnly) {

@@ -1,0 +1,370 @@
+//===- CudaLibraryTesting.h - Library calls against a plain loop *- C++ -*-===//
+//
+// Runs a library call on a GPU, in a captured graph as a session does, and
+// compares its output with a loop on the CPU. Data are small integers: sums are
+// exact before they are rounded, so all but gelu must be equal, and what lies
+// beyond the integers of bf16 within one of its steps (a convolution may be
+// rounded before its epilogue).
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_RUNTIME_TESTS_CUDALIBRARYTESTING_H
+#define FUSION_RUNTIME_TESTS_CUDALIBRARYTESTING_H
+
+#include "FloatBits.h"
+#include "LibraryCalls.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <random>
+
+namespace fusion::rt::cuda {
+
+using Shape = std::vector<int64_t>;
+
+inline int64_t countOf(const Shape &shape) {
+  int64_t count = 1;
+  for (int64_t size : shape)
+    count *= size;
+  return count;
+}
+
+inline std::vector<Affine> affine(const Shape &shape) {
+  std::vector<Affine> result;
+  for (int64_t size : shape)
+    result.push_back({0, size});
+  return result;
+}
+
+inline uint64_t bytesOf(DType type) {
+  return type == DType::F64 ? 8 : type == DType::F32 ? 4 : 2;
+}
+
+inline const char *nameOf(DType type) {
+  return type == DType::F64    ? "f64"
+         : type == DType::F32  ? "f32"
+         : type == DType::BF16 ? "bf16"
+                               : "f16";
+}
+
+using Values = std::vector<double>;
+
+/// Integers of [-2, 2].
+inline Values randomValues(int64_t count, std::mt19937 &random) {
+  Values values(count);
+  for (double &value : values)
+    value = double(int(random() % 5) - 2);
+  return values;
+}
+
+/// The nearest number of `type`, to even; for numbers that are not too small.
+inline double roundTo(double value, DType type) {
+  int digits = type == DType::F64   ? 53
+               : type == DType::F32 ? 24
+               : type == DType::F16 ? 11
+                                    : 8;
+  int exponent;
+  double fraction = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(fraction, digits)),
+                    exponent - digits);
+}
+
+/// Where the operands of several members lie.
+enum class Place {
+  Apart,   ///< each in memory of its own
+  Even,    ///< the members' at equal distances, 0 for left sides
+  Falling, ///< at equal distances, the last member's first
+  Mixed,   ///< at equal distances, right sides and biases falling
+  Uneven,  ///< the first two at equal distances
+};
+
+inline const char *nameOf(Place place) {
+  return place == Place::Apart     ? "apart"
+         : place == Place::Even    ? "even"
+         : place == Place::Falling ? "falling"
+         : place == Place::Mixed   ? "mixed"
+                                   : "uneven";
+}
+
+/// Which place, of `members`, an operand of `member` has. `index`: of the
+/// operand, `last` if it is the output.
+inline int64_t placeOf(Place place, int64_t member, int64_t members,
+                       size_t index, bool last) {
+  if (place == Place::Even && index == 0)
+    return 0;
+  bool isMixed = place == Place::Mixed && index > 0 && !last;
+  if (place == Place::Falling || isMixed)
+    return members - 1 - member;
+  return place == Place::Uneven && last && member > 1 ? member + 1 : member;
+}
+
+/// The GPU, its libraries and one stream.
+class Machine {
+public:
+  Status open() {
+    auto opened = Driver::open();
+    if (!opened)
+      return opened.status();
+    driver = *opened;
+    CUdevice device = 0;
+    FUSION_RT_TRY(driver->check(driver->deviceGet(&device, 0), "cuDeviceGet"));
+    CUcontext context = nullptr;
+    FUSION_RT_TRY(driver->check(driver->primaryContextRetain(&context, device),
+                                "cuDevicePrimaryCtxRetain"));
+    FUSION_RT_TRY(
+        driver->check(driver->contextPush(context), "cuCtxPushCurrent"));
+    FUSION_RT_TRY(driver->check(
+        driver->streamCreate(&stream, kStreamNonBlocking), "cuStreamCreate"));
+    auto libs = CudaLibraries::open(*driver);
+    if (!libs)
+      return libs.status();
+    libraries = std::move(*libs);
+    return {};
+  }
+
+  /// Runs `call` on `operands`; the last is the output, which is overwritten.
+  Status run(const LibraryCall &call, std::vector<Values> &operands,
+             size_t perMember, int shift, Place place) {
+    auto planned = libraries->plan(call, 1);
+    if (!planned)
+      return planned.status();
+    std::vector<CUdeviceptr> memory;
+    auto allocate = [&](uint64_t size) -> Expected<CUdeviceptr> {
+      CUdeviceptr address = 0;
+      FUSION_RT_TRY(
+          driver->check(driver->memAlloc(&address, size + 256), "cuMemAlloc"));
+      memory.push_back(address);
+      return address;
+    };
+    Status status =
+        runOn(**planned, call, operands, perMember, shift, place, allocate);
+    driver->streamSynchronize(stream);
+    for (CUdeviceptr address : memory)
+      driver->memFree(address);
+    return status;
+  }
+
+private:
+  template <typename Allocate>
+  Status runOn(CudaCall &planned, const LibraryCall &call,
+               std::vector<Values> &operands, size_t perMember, int shift,
+               Place place, Allocate allocate) {
+    uint64_t element = bytesOf(call.dtype);
+    std::vector<void *> addresses;
+    std::vector<CUdeviceptr> blocks; // by operand of a member
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Values &values = operands[i];
+      size_t index = i % perMember;
+      uint64_t room = (values.size() * element + 255) / 256 * 256;
+      uint64_t offset = 0;
+      if (place == Place::Apart || i < perMember) {
+        auto address = allocate(
+            place == Place::Apart ? room : room * uint64_t(call.members + 1));
+        if (!address)
+          return address.status();
+        blocks.resize(index + 1);
+        blocks[index] = *address;
+      }
+      if (place != Place::Apart)
+        offset =
+            room * uint64_t(placeOf(place, int64_t(i / perMember), call.members,
+                                    index, index + 1 == perMember));
+      addresses.push_back(reinterpret_cast<void *>(blocks[index] + offset +
+                                                   uint64_t(shift) * element));
+      FUSION_RT_TRY(upload(addresses.back(), values, call.dtype));
+    }
+    auto workspace = allocate(planned.workspace());
+    if (!workspace)
+      return workspace.status();
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+    FUSION_RT_TRY(
+        driver->check(driver->streamBeginCapture(stream, kCaptureThreadLocal),
+                      "cuStreamBeginCapture"));
+    Status enqueued = planned.enqueue(stream, addresses.data(),
+                                      reinterpret_cast<void *>(*workspace));
+    CUresult ended = driver->streamEndCapture(stream, &graph);
+    FUSION_RT_TRY(enqueued);
+    FUSION_RT_TRY(driver->check(ended, "cuStreamEndCapture"));
+    FUSION_RT_TRY(driver->check(driver->graphInstantiate(&executable, graph, 0),
+                                "cuGraphInstantiate"));
+    Status launched =
+        driver->check(driver->graphLaunch(executable, stream), "cuGraphLaunch");
+    if (launched.ok())
+      launched = driver->check(driver->streamSynchronize(stream),
+                               "cuStreamSynchronize");
+    driver->graphExecDestroy(executable);
+    driver->graphDestroy(graph);
+    FUSION_RT_TRY(launched);
+    for (size_t i = perMember - 1; i < operands.size(); i += perMember)
+      FUSION_RT_TRY(download(addresses[i], operands[i], call.dtype));
+    return {};
+  }
+
+  Status upload(void *to, const Values &values, DType type) {
+    uint64_t element = bytesOf(type);
+    std::vector<char> bytes(values.size() * element);
+    for (size_t i = 0; i < values.size(); ++i)
+      storeNumber(bytes.data() + i * element, type, values[i]);
+    FUSION_RT_TRY(
+        driver->check(driver->copyToDevice(reinterpret_cast<CUdeviceptr>(to),
+                                           bytes.data(), bytes.size(), stream),
+                      "cuMemcpyHtoD"));
+    return driver->check(driver->streamSynchronize(stream),
+                         "cuStreamSynchronize");
+  }
+
+  Status download(void *from, Values &values, DType type) {
+    uint64_t element = bytesOf(type);
+    std::vector<char> bytes(values.size() * element);
+    FUSION_RT_TRY(driver->check(
+        driver->copyToHost(bytes.data(), reinterpret_cast<CUdeviceptr>(from),
+                           bytes.size(), stream),
+        "cuMemcpyDtoH"));
+    FUSION_RT_TRY(driver->check(driver->streamSynchronize(stream),
+                                "cuStreamSynchronize"));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = loadNumber(bytes.data() + i * element, type);
+    return {};
+  }
+
+  const Driver *driver = nullptr;
+  CUstream stream = nullptr;
+  std::unique_ptr<CudaLibraries> libraries;
+};
+
+inline double activate(double value, Activation activation) {
+  if (activation == Activation::Relu)
+    return std::isnan(value) ? value : std::max(value, 0.0);
+  if (activation == Activation::GeluTanh)
+    return value *
+           (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) *
+                          (value + 0.044715 * value * value * value))) /
+           2;
+  return value;
+}
+
+/// What the sums of a call give, for the output's element `i`.
+using Sum = std::function<double(const Values *operands, int64_t i)>;
+
+/// A convolution on channels-last images, or a transposed one.
+struct ConvCase {
+  DType type = DType::F32;
+  /// Without the epilogue's operands: [N, C, spatial...] and [O, C / groups,
+  /// window...], or [C, O, window...] of a transposed one.
+  Shape input, weights;
+  int64_t step = 1, padLow = 0, padHigh = 0;
+  bool bias = false, addend = false;
+  Activation activation = Activation::None;
+  int64_t groups = 1;
+  int64_t extra = 0;    ///< elements more at the ends of a transposed one
+  bool laidOut = false; ///< weights in memory channels-last too
+  bool hasNan = false;  ///< the image's first element is a NaN
+  int64_t stride = 1;   ///< of the elements compared
+};
+
+class Tests {
+public:
+  Tests(Machine &machine, std::string filter)
+      : machine(machine), filter(std::move(filter)) {}
+
+  /// `shapes`: of one member's operands. `channels`, `inner`: element i of the
+  /// output belongs to channel (i / inner) % channels. Of a large output every
+  /// `stride`th element is compared. `hasNan`: the first operand starts with
+  /// one.
+  void run(const std::string &name, const LibraryCall &call,
+           const std::vector<Shape> &shapes, int64_t channels, int64_t inner,
+           int64_t stride, const Sum &sum, int shift = 0,
+           Place place = Place::Apart, bool hasNan = false) {
+    std::string title =
+        name + " " + nameOf(call.dtype) + (call.hasBias ? " bias" : "") +
+        (call.hasAddend ? " addend" : "") +
+        (call.activation == Activation::Relu ? " relu" : "") +
+        (call.activation == Activation::GeluTanh ? " gelu" : "") +
+        (hasNan ? " nan" : "");
+    if (title.find(filter) == std::string::npos)
+      return;
+    std::vector<Values> operands;
+    for (int64_t member = 0; member < call.members; ++member)
+      for (size_t i = 0; i < shapes.size(); ++i)
+        operands.push_back(member && place == Place::Even && i == 0
+                               ? operands[0]
+                               : randomValues(countOf(shapes[i]), random));
+    if (hasNan)
+      operands[0][0] = std::nan("");
+    std::vector<Values> before = operands;
+    Status status = machine.run(call, operands, shapes.size(), shift, place);
+    if (status.code() == Code::Environment && passed + failed == 0) {
+      missing = status;
+      return;
+    }
+    if (!status.ok())
+      return report(title, status.message());
+    double bound = call.dtype == DType::BF16  ? 1e-2
+                   : call.dtype == DType::F16 ? 2e-3
+                                              : 1e-5;
+    for (size_t first = 0; first < operands.size(); first += shapes.size()) {
+      const Values *in = &before[first];
+      const Values &out = operands[first + shapes.size() - 1];
+      for (int64_t i = 0; i < int64_t(out.size()); i += stride) {
+        double value = sum(in, i);
+        size_t next = 2;
+        if (call.hasBias)
+          value += in[next++][(i / inner) % channels];
+        if (call.hasAddend)
+          value += in[next++][i];
+        double expected = roundTo(activate(value, call.activation), call.dtype);
+        bool isExact = call.activation != Activation::GeluTanh &&
+                       (call.dtype != DType::BF16 || std::fabs(expected) < 256);
+        double error = std::fabs(out[i] - expected);
+        if (std::isnan(expected) ? std::isnan(out[i])
+            : isExact ? out[i] == expected
+                      : error <= bound * std::max(1.0, std::fabs(expected)))
+          continue;
+        char text[128];
+        std::snprintf(text, sizeof(text),
+                      "element %lld is %.9g instead of %.9g", (long long)i,
+                      out[i], expected);
+        return report(title, text);
+      }
+    }
+    ++passed;
+    std::printf("ok   %s\n", title.c_str());
+  }
+
+  void matMul(DType type, Shape lhs, Shape rhs, bool transposeLhs,
+              bool transposeRhs, bool bias, bool addend, Activation activation,
+              int64_t members = 1, int64_t stride = 1, int shift = 0,
+              Place place = Place::Apart);
+  void conv(const ConvCase &test);
+  void convTranspose(const ConvCase &test);
+
+  int64_t passed = 0, failed = 0;
+  Status missing;
+
+private:
+  void report(const std::string &title, const std::string &what) {
+    ++failed;
+    std::printf("FAIL %s: %s\n", title.c_str(), what.c_str());
+  }
+
+  Machine &machine;
+  std::string filter;
+  std::mt19937 random{7};
+};
+
+inline std::string textOf(const Shape &shape) {
+  std::string text;
+  for (int64_t size : shape)
+    text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
+/// All convolutions that LibraryRules gives to cuDNN.
+void runConvolutions(Tests &tests);
+
+} // namespace fusion::rt::cuda
+
+#endif // FUSION_RUNTIME_TESTS_CUDALIBRARYTESTING_H
