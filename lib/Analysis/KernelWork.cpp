@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "IterationSpace.h"
 #include "fusion/Analysis/CostModel.h"
+#include "fusion/IR/Target.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -59,6 +60,8 @@ static Arithmetic getArithmetic(Operation *op) {
     return Arithmetic::MatrixF16;
   if (type.isBF16())
     return Arithmetic::MatrixBf16;
+  if (type.isF32() && allowsTf32(op))
+    return Arithmetic::MatrixTf32;
   return type.isInteger(8) ? Arithmetic::MatrixI8 : Arithmetic::MatrixF32;
 }
 

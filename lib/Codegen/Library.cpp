@@ -155,6 +155,9 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
   llvm::raw_string_ostream(dtype)
       << getElementTypeOrSelf(plan.chained.getType());
   call.text("dtype", dtype);
+  if (getElementTypeOrSelf(plan.chained.getType()).isF32() &&
+      !isa<AvgPoolOp>(plan.root) && allowsTf32(plan.root))
+    call.flag("computeTf32", true);
   auto convFields = [&](auto conv, StringRef name, ArrayRef<int64_t> padHigh) {
     bool last = conv.getLayout() == Layout::NHWC;
     call.text("op", name);

@@ -172,6 +172,9 @@ static const OptionSpec kOptions[] = {
      "strict: grouping changes no bit (default for cpu); fast: within the "
      "tolerances (default for cuda)",
      true, setFp},
+    {"allow-tf32", "",
+     "matmuls and convolutions of f32 may round their operands to tf32", true,
+     SET(compile.allowTf32, true)},
     {"ptxas", "path",
      "assembler for cuda, or off: PTX only (default: looked "
      "for in CUDA_HOME, PATH, /usr/local/cuda and PyPI's wheel)",
@@ -317,6 +320,12 @@ fusion::parseCommandLine(ArrayRef<std::string> arguments) {
   if (line.compile.fp == "fast" && !isCuda(line.compile))
     return usage("--fp=fast, command line, the cpu target computes with "
                  "--fp=strict");
+  if (line.compile.allowTf32 && !isCuda(line.compile))
+    return usage("--allow-tf32, command line, the cpu target has no tf32; "
+                 "compile with --target=cuda:sm_90");
+  if (line.compile.allowTf32 && line.compile.fp == "strict")
+    return usage("--allow-tf32 and --fp=strict, command line, tf32 is not "
+                 "exact; leave out one of the two");
   setTargetDefaults(line.compile);
   if (line.input.empty())
     return usage("no input, command line, give the path of a model in the "

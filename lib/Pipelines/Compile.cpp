@@ -7,10 +7,10 @@
 #include "fusion/Pipelines/Compile.h"
 
 #include "PassCheck.h"
-#include "fusion/IR/Target.h"
 #include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/ErrorKind.h"
+#include "fusion/IR/Target.h"
 #include "fusion/Pipelines/PassWatch.h"
 #include "fusion/Pipelines/Passes.h"
 #include "fusion/Pipelines/Plugins.h"
@@ -413,6 +413,8 @@ CompileStatus PhaseRunner::run() {
     Builder builder(module.getContext());
     module->setAttr(kTargetAttr, builder.getStringAttr("cuda"));
     module->setAttr(kFpAttr, builder.getStringAttr(options.fp));
+    if (options.allowTf32)
+      module->setAttr(kTf32Attr, builder.getUnitAttr());
   }
   for (Phase phase : kPhases) {
     CompileStatus status = CompileStatus::Ok;

@@ -63,3 +63,22 @@ func.func @strict(%x: tensor<4x8xf32>, %w: tensor<8x5xf32>, %b: tensor<5xf32>, %
   return %3, %6 : tensor<4x5xf32>, tensor<4x5xf16>
 }
 }
+
+// -----
+
+// Asked for: f32 may be tf32; other types stay what they are.
+
+module attributes {fusion.target = "cuda", fusion.fp = "fast", fusion.allow_tf32} {
+// CHECK-LABEL: func.func @tf32
+// CHECK: computeTf32 = true, dtype = "f32"
+// CHECK: fusion.matmul
+// CHECK: computeTf32 = true
+// CHECK-SAME: dtype = "f32"
+// CHECK-NOT: computeTf32
+func.func @tf32(%x: tensor<4x8xf32>, %w: tensor<8x5xf32>, %i: tensor<2x6x6x8xf32>, %f: tensor<16x8x3x3xf32>, %x1: tensor<4x8xf16>, %w1: tensor<8x5xf16>) -> (tensor<4x5xf32>, tensor<2x6x6x16xf32>, tensor<4x5xf16>) {
+  %0 = fusion.matmul %x, %w : tensor<4x8xf32>, tensor<8x5xf32>
+  %1 = fusion.conv %i, %f strides = [1, 1] pad_low = [1, 1] pad_high = [1, 1] dilations = [1, 1] groups = 1 layout = nhwc : tensor<2x6x6x8xf32>, tensor<16x8x3x3xf32>
+  %2 = fusion.matmul %x1, %w1 : tensor<4x8xf16>, tensor<8x5xf16>
+  return %0, %1, %2 : tensor<4x5xf32>, tensor<2x6x6x16xf32>, tensor<4x5xf16>
+}
+}

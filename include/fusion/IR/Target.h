@@ -14,6 +14,9 @@ namespace fusion {
 /// Attributes of the module: "cuda" (nothing: cpu), and "fast" or "strict".
 inline constexpr llvm::StringLiteral kTargetAttr = "fusion.target";
 inline constexpr llvm::StringLiteral kFpAttr = "fusion.fp";
+/// A unit attribute of the module: products and convolutions of f32 may round
+/// their operands to tf32's 11 bits.
+inline constexpr llvm::StringLiteral kTf32Attr = "fusion.allow_tf32";
 
 /// The string attribute `name` of the module that `op` is in; empty without.
 inline llvm::StringRef getModuleText(mlir::Operation *op,
@@ -35,6 +38,14 @@ inline bool isForCuda(mlir::Operation *op) {
 /// Whether results may differ within the tolerances by how ops are grouped.
 inline bool isFast(mlir::Operation *op) {
   return getModuleText(op, kFpAttr) == "fast";
+}
+
+/// Whether contractions of f32 may be computed in tf32.
+inline bool allowsTf32(mlir::Operation *op) {
+  for (; op; op = op->getParentOp())
+    if (llvm::isa<mlir::ModuleOp>(op) && op->hasAttr(kTf32Attr))
+      return true;
+  return false;
 }
 
 } // namespace fusion

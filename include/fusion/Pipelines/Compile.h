@@ -32,8 +32,9 @@ std::string getDumpPath(llvm::StringRef directory, Phase phase);
 /// Everything that can change groups or bits. Recorded in the module.
 struct CompileOptions {
   std::string target = "cpu"; ///< or "cuda:sm_90"
-  std::string fp;    ///< "strict" or "fast"; empty: the target's default
-  std::string ptxas; ///< the assembler's path, or "off"; empty: looked for
+  std::string fp;         ///< "strict" or "fast"; empty: the target's default
+  bool allowTf32 = false; ///< in contractions of f32; needs "fast"
+  std::string ptxas;      ///< the assembler's path, or "off"; empty: looked for
   std::string cpu =
       "native"; ///< resolved to a name before anything depends on it
   /// A name, or the path of a device file; empty: the target's.

@@ -135,6 +135,25 @@ def checkOptions(folder):
     checks.check("fp is recorded", "provenance fp: fast" in first.said)
 
 
+def checkTf32(folder):
+    """What --allow-tf32 reaches: the calls on f32, where it was asked for."""
+    left, right = "tensor<64x32x{}>", "tensor<32x16x{}>"
+    body = "\n".join(f"  %{name} = fusion.matmul %x{name}, %w{name} : {left.format(name)}, {right.format(name)}"
+                     for name in ("f32", "f16", "f64"))
+    inputs = {side + name: kind.format(name) for name in ("f32", "f16", "f64") for side, kind in (("x", left), ("w", right))}
+    text = function(inputs, body, {name: f"tensor<64x16x{name}>" for name in ("f32", "f16", "f64")})
+    for flags, expected in (((), 0), (("--allow-tf32",), 1)):
+        said = Compiled(folder, text, "--target=cuda:sm_90", *flags).said
+        calls = [line.split() for line in said.splitlines() if " matmul " in line]
+        named = f"with {flags[0]}" if flags else "without a flag"
+        checks.check(f"calls {named}", len(calls) == 3, len(calls))
+        checks.check(f"tf32 {named}", [words.count("tf32") for words in calls if "f32" in words] == [expected]
+                     and sum("tf32" in words for words in calls) == expected)
+        checks.check(f"recorded {named}", ("--allow-tf32" in said) == bool(flags))
+    fails("tf32 on a CPU", folder, 2, ["--allow-tf32", "cpu"], "--target=cpu", "--allow-tf32")
+    fails("tf32 and strict", folder, 2, ["--allow-tf32", "--fp=strict"], "--fp=strict", "--allow-tf32")
+
+
 def fails(name, folder, code, words, *flags, environment=None):
     answer = subprocess.run([BIN / "fusion-compile", "m.mlir", "-o", "none.fsn", "--target=cuda:sm_90", *flags],
                             cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300,
@@ -181,6 +200,7 @@ def main():
         checkCode(folder)
         checkAccesses(folder)
         checkOptions(folder)
+        checkTf32(folder)
         checkFaults(folder)
     return checks.finish()
 
