@@ -128,7 +128,8 @@ public:
                  void *workspace) override;
 
 private:
-  /// Members from `first` on that are one product.
+  /// Neighbours that are one product. `first` is the member that the steps
+  /// lead away from: the last one where operands lie in falling order.
   struct Piece {
     Product *product;
     int64_t first;
@@ -526,17 +527,27 @@ MatMulCall::takePiece(const std::vector<Addresses> &members, int64_t first) {
   int64_t left = int64_t(members.size()) - first;
   if (left > 1 && !batches.empty() && isAligned(members[first])) {
     Addresses steps = apart(first);
-    int64_t run = isAligned(steps) ? 2 : 1;
+    // cuBLASLt takes distances below zero for good, and reads elsewhere.
+    bool rises = std::all_of(steps.begin(), steps.end(),
+                             [](int64_t step) { return step >= 0; });
+    bool falls = std::all_of(steps.begin(), steps.end(),
+                             [](int64_t step) { return step <= 0; });
+    int64_t run = isAligned(steps) && (rises || falls) ? 2 : 1;
     while (run > 1 && run < left && apart(first + run - 1) == steps)
       ++run;
+    Addresses away = steps;
+    if (!rises)
+      for (int64_t &step : away)
+        step = -step;
     for (const auto &product : batches) {
       if (product->getCount() > run)
         continue;
-      auto isTaken = product->setSteps(steps);
+      auto isTaken = product->setSteps(away);
       if (!isTaken)
         return isTaken.status();
       if (*isTaken)
-        return Piece{product.get(), first, steps};
+        return Piece{product.get(),
+                     rises ? first : first + product->getCount() - 1, away};
     }
   }
   return Piece{single.get(), first, {}};

@@ -150,12 +150,26 @@ TEST_F(CudaProductsTest, EquidistantMembersAreOneBatch) {
   EXPECT_EQ(fakeCudaCount("cuEventRecord"), 0u);
 }
 
-TEST_F(CudaProductsTest, DistancesMayBeNegative) {
-  run(productCall(3, true), {{9, 1, 12, 26}, {8, 3, 11, 23}, {7, 5, 10, 20}});
+/// From the last member on, as the library takes no distance below zero.
+TEST_F(CudaProductsTest, FallingMembersAreOneBatch) {
+  run(productCall(3, true), {{9, 5, 12, 26}, {8, 3, 11, 23}, {7, 1, 10, 20}});
   ASSERT_EQ(batches(), Batches{3});
-  EXPECT_EQ(fakeBlasLtProduct(0)->stepB, -kRoom);
-  EXPECT_EQ(fakeBlasLtProduct(0)->stepBias, -kRoom);
-  EXPECT_EQ(fakeBlasLtProduct(0)->stepD, -3 * kRoom);
+  EXPECT_EQ(fakeBlasLtProduct(0)->stepA, 2 * kRoom);
+  EXPECT_EQ(fakeBlasLtProduct(0)->stepB, kRoom);
+  EXPECT_EQ(fakeBlasLtProduct(0)->stepBias, kRoom);
+  EXPECT_EQ(fakeBlasLtProduct(0)->stepD, 3 * kRoom);
+  fakeBlasLtReset();
+  // Two of them fall, then all rise.
+  run(productCall(4, true),
+      {{0, 3, 12, 21}, {0, 2, 11, 20}, {0, 4, 13, 24}, {0, 6, 15, 28}});
+  EXPECT_EQ(batches(), (Batches{2, 2}));
+  EXPECT_EQ(fakeBlasLtProduct(0)->stepA, kRoom);
+  EXPECT_EQ(fakeBlasLtProduct(1)->stepA, 2 * kRoom);
+}
+
+TEST_F(CudaProductsTest, MembersThatRiseAndFallAreProductsOfTheirOwn) {
+  run(productCall(2, true), {{0, 2, 10, 20}, {0, 1, 11, 21}});
+  EXPECT_EQ(batches(), (Batches{1, 1}));
 }
 
 TEST_F(CudaProductsTest, AddendsHaveADistanceOfTheirOwn) {
@@ -211,10 +225,6 @@ TEST_F(CudaProductsTest, UnalignedMembersAreProductsOfTheirOwn) {
 TEST_F(CudaProductsTest, ALibraryMayKnowNoBatch) {
   fakeBlasLtSet("bias step", 0);
   run(productCall(2, true), {{0, 1, 10, 20}, {0, 2, 11, 21}});
-  EXPECT_EQ(batches(), (Batches{1, 1}));
-  fakeBlasLtReset();
-  fakeBlasLtSet("negative", 0);
-  run(productCall(2, true), {{0, 2, 10, 20}, {0, 1, 11, 21}});
   EXPECT_EQ(batches(), (Batches{1, 1}));
 }
 

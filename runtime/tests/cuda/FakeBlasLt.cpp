@@ -66,8 +66,6 @@ bool serves(void *operation, std::initializer_list<void *> layouts) {
     if (batch >= 0 && count != batch)
       return false;
     batch = count;
-    if (valueOf(layout, kLtBatchOffset) < 0 && !state().settings["negative"])
-      return false;
   }
   (void)operation;
   return batch == 1 || state().settings["batches"];
@@ -77,8 +75,7 @@ bool serves(void *operation, std::initializer_list<void *> layouts) {
 
 void fakeBlasLtReset() {
   state().products.clear();
-  state().settings = {
-      {"batches", 1}, {"bias step", 1}, {"negative", 1}, {"workspace", 512}};
+  state().settings = {{"batches", 1}, {"bias step", 1}, {"workspace", 512}};
 }
 uint64_t fakeBlasLtCount() { return state().products.size(); }
 const FakeProduct *fakeBlasLtProduct(uint64_t index) {
@@ -181,6 +178,12 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
                       stream,
                       workspace};
   auto *bias = reinterpret_cast<const float *>(valueOf(op, kLtBiasPointer));
+  // Seen in version 13.1: a check that takes distances below zero, and a
+  // product that reads outside of the operands.
+  for (int64_t step : {product.stepA, product.stepB, product.stepC,
+                       product.stepD, product.stepBias})
+    if (step < 0)
+      return kInvalidValue;
   // Addresses and distances must be what the algorithm was asked for.
   for (const void *each : {a, b, c, static_cast<const void *>(d),
                            static_cast<const void *>(hasBias ? bias : d)})

@@ -22,10 +22,9 @@ void fakeBlasLtReset();
 uint64_t fakeBlasLtCount();
 const FakeProduct *fakeBlasLtProduct(uint64_t index);
 /// Algorithms for more than one matrix are known (1); the attribute for
-/// distances of biases is known (1); distances may be negative (1); bytes of
-/// workspace (512).
-void fakeBlasLtSet(const char *key, int64_t value); // "batches", "bias step",
-                                                    // "negative", "workspace"
+/// distances of biases is known (1); bytes of workspace (512).
+/// `key`: "batches", "bias step" or "workspace".
+void fakeBlasLtSet(const char *key, int64_t value);
 }
 
 #endif // FUSION_RUNTIME_TESTS_CUDA_FAKEBLASLT_H
