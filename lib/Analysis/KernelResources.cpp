@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/KernelResources.h"
-#include "IterationSpace.h"
+#include "RegisterModel.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/MapVector.h"
@@ -16,23 +16,13 @@
 using namespace mlir;
 using namespace fusion;
 
-/// Threads of a warp, and the most of one block.
-static constexpr int64_t kWarp = 32, kMaxThreads = 1024;
-/// Elements of a row that a thread keeps in registers: more threads first, then
-/// more elements, then the row is streamed.
-static constexpr int64_t kRowElements = 8, kMaxRowElements = 32;
+static constexpr int64_t kWarp = 32;
 /// Elements of a tile in shared memory; the odd width avoids bank conflicts.
 static constexpr int64_t kTile = 32 * 33;
 
 static int64_t getElementBytes(Value value) {
   return llvm::divideCeil(
       getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth(), 8);
-}
-
-/// 32-bit registers of one element while it is computed.
-static int64_t getElementRegisters(Value value) {
-  Type type = getComputeType(getElementTypeOrSelf(value.getType()));
-  return llvm::divideCeil(type.getIntOrFloatBitWidth(), 32);
 }
 
 /// Shared memory of the reductions and transposes.
@@ -44,7 +34,7 @@ static void addShared(const MemberSet &members, GroupKind kind,
       if (kind == GroupKind::ColumnReduce)
         resources.sharedBytes += kTile * width;
       else if (threadsPerRow > kWarp)
-        resources.sharedBytes += threadsPerRow / kWarp * width;
+        resources.sharedBytes += resources.threadsPerBlock / kWarp * width;
     }
     if (auto transpose = dyn_cast<TransposeOp>(op)) {
       // Where the innermost dimension stays, reads are contiguous anyhow.
@@ -56,11 +46,9 @@ static void addShared(const MemberSet &members, GroupKind kind,
   }
 }
 
-/// How the emitter of a kind spreads elements over threads.
-static int64_t chooseThreads(const MemberSet &members, GroupKind kind,
-                             const FusionLegality &legality,
-                             const DeviceModel &device,
-                             KernelResources &resources) {
+/// How many elements a thread has where that is not the emitter's matter.
+static void chooseThreads(const MemberSet &members, const DeviceModel &device,
+                          KernelResources &resources) {
   int64_t width = 1;
   for (Operation *op : members.ops) {
     for (Value operand : op->getOperands())
@@ -73,32 +61,6 @@ static int64_t chooseThreads(const MemberSet &members, GroupKind kind,
   resources.residentBlocks = device.residentBlocks;
   resources.elementsPerThread =
       std::max<int64_t>(1, device.vectorBytes / width);
-  if (!device.isGpu || kind != GroupKind::RowReduce)
-    return 0;
-  const auto *reduction = llvm::find_if(members.ops, [](Operation *op) {
-    return getOpFamily(op) == OpFamily::Reduction;
-  });
-  if (reduction == members.ops.end())
-    return 0;
-  auto range = *getReducedRange(*reduction);
-  int64_t row = 1;
-  for (int64_t size :
-       cast<RankedTensorType>((*reduction)->getOperand(0).getType())
-           .getShape()
-           .slice(range.first, range.second - range.first))
-    if (!ShapedType::isDynamic(size) && row < (int64_t(1) << 30))
-      row *= std::max<int64_t>(size, 1);
-  int64_t threads = kWarp;
-  while (threads < kMaxThreads && threads * kRowElements < row)
-    threads *= 2;
-  int64_t elements = llvm::divideCeil(row, threads);
-  if (elements <= kMaxRowElements)
-    resources.elementsPerThread = elements;
-  int64_t wanted = device.threadsPerBlock * device.residentBlocks;
-  resources.threadsPerBlock = std::max(device.threadsPerBlock, threads);
-  resources.residentBlocks =
-      std::max<int64_t>(1, wanted / resources.threadsPerBlock);
-  return threads;
 }
 
 namespace {
@@ -163,9 +125,6 @@ static void addRegisters(const MemberSet &members, GroupKind kind,
     resources.peak = members.ops[point / 2];
   }
   resources.registersPerThread = most + device.registerOverhead;
-  resources.registersPerUnit = resources.registersPerThread *
-                               resources.threadsPerBlock *
-                               resources.residentBlocks;
 }
 
 KernelResources
@@ -195,10 +154,18 @@ fusion::estimateResources(ArrayRef<Operation *> ops, GroupKind kind,
   resources.loads = reads.size();
   resources.parameterBytes =
       getArgumentBytes(int64_t(inputs.size()) + numOutputs);
-  int64_t threadsPerRow =
-      chooseThreads(members, kind, legality, device, resources);
+  int64_t threadsPerRow = 0;
+  if (device.isGpu) {
+    threadsPerRow =
+        estimateGpuThread(members, kind, legality, device, resources);
+  } else {
+    chooseThreads(members, device, resources);
+    addRegisters(members, kind, legality, device, resources);
+  }
+  resources.registersPerUnit = resources.registersPerThread *
+                               resources.threadsPerBlock *
+                               resources.residentBlocks;
   addShared(members, kind, threadsPerRow, resources);
-  addRegisters(members, kind, legality, device, resources);
   return resources;
 }
 
@@ -216,7 +183,7 @@ KernelResources fusion::estimateResources(GroupOp group,
       ops, group.getKind(), [&](Operation *op) { return yielded.contains(op); },
       legality, device);
   std::optional<ProbeResult> measured;
-  if (probe)
+  if (probe && probe->isNeeded(resources, device))
     measured = probe->probe(group);
   if (!measured)
     return resources;
@@ -228,6 +195,12 @@ KernelResources fusion::estimateResources(GroupOp group,
   resources.spillBytes = measured->spillBytes;
   resources.sharedBytes = measured->sharedBytes;
   return resources;
+}
+
+int64_t fusion::getRegisterCap(const KernelResources &resources,
+                               const DeviceModel &device) {
+  int64_t threads = std::max<int64_t>(resources.threadsPerBlock, 1);
+  return std::min(device.registersPerThread, device.registersPerUnit / threads);
 }
 
 std::optional<GroupVerdict>

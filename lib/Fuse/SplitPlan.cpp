@@ -17,6 +17,9 @@ using namespace fusion;
 /// Ops that all the trials of one cut may look at, and the trials at least and
 /// at most: cuts of groups of thousands of ops stay near-linear.
 static constexpr size_t kTrialOps = 1 << 16, kLeastTrials = 8, kMostTrials = 64;
+/// Percent of the registers estimated of a group that spills, though by its
+/// estimate it would not, that its two parts should have at most.
+static constexpr int64_t kSpillShare = 75;
 
 namespace {
 
@@ -44,6 +47,7 @@ private:
   };
 
   void findReaders();
+  void checkLimits(Trial &trial) const;
   bool escapes(Operation *op, Range range) const;
   Trial tryRange(Range range) const;
   double predict(const Trial &trial, Range range) const;
@@ -55,6 +59,8 @@ private:
   const FusionLegality &legality;
   const CostModel &model;
   KernelProbe *probe;
+  /// Registers that a part should seem to need at most.
+  int64_t mostRegisters;
   SmallVector<Operation *, 0> ops;
   llvm::DenseMap<Operation *, size_t> index;
   /// Whether parts have an op of their own instead of reading it.
@@ -68,7 +74,8 @@ private:
 
 SplitPlanner::SplitPlanner(GroupOp group, const FusionLegality &legality,
                            const CostModel &model, KernelProbe *probe)
-    : group(group), legality(legality), model(model), probe(probe) {
+    : group(group), legality(legality), model(model), probe(probe),
+      mostRegisters(model.getDevice().registersPerThread) {
   for (Operation &op : group.getBodyBlock()->without_terminator())
     if (getOpFamily(&op) != OpFamily::Source) {
       index[&op] = ops.size();
@@ -127,8 +134,16 @@ SplitPlanner::Trial SplitPlanner::tryRange(Range range) const {
     return trial;
   trial.resources = estimateResources(trial.part.ops, trial.part.kind, isRead,
                                       legality, model.getDevice());
-  trial.exceeded = checkDeviceLimits(trial.resources, model.getDevice());
+  checkLimits(trial);
   return trial;
+}
+
+void SplitPlanner::checkLimits(Trial &trial) const {
+  trial.exceeded = checkDeviceLimits(trial.resources, model.getDevice());
+  if (!trial.exceeded && trial.resources.registersPerThread > mostRegisters)
+    trial.exceeded =
+        GroupVerdict::refuse(FusionRule::RegistersThread, trial.resources.peak,
+                             trial.resources.registersPerThread, mostRegisters);
 }
 
 double SplitPlanner::predict(const Trial &trial, Range range) const {
@@ -246,15 +261,21 @@ SplitPlan SplitPlanner::run() {
       // A group that no emitter takes is told elsewhere.
       if (!trial.verdict.isLegal())
         return plan;
+      int64_t estimated = trial.resources.registersPerThread;
       trial.resources =
           estimateResources(group, legality, model.getDevice(), probe);
       trial.exceeded = checkDeviceLimits(trial.resources, model.getDevice());
       if (!trial.exceeded)
         return plan;
+      // The estimate was wrong, and would be of the parts.
+      if (trial.exceeded->rule == FusionRule::Spills)
+        mostRegisters = std::min(mostRegisters, estimated * kSpillShare / 100);
       isWhole = false;
     }
     if (trial.exceeded) {
-      if (cut(range, trial, plan, worklist))
+      bool isCut = cut(range, trial, plan, worklist);
+      mostRegisters = model.getDevice().registersPerThread;
+      if (isCut)
         continue;
       plan.unmet.push_back(*trial.exceeded);
     }

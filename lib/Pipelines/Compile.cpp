@@ -105,8 +105,7 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
     fuse.planDigest = options.planDigest;
     fuse.why = options.why;
     fuse.keepOriginal = options.verifyFusion;
-    buildFusePipeline(manager, fuse, /*probe=*/nullptr,
-                      getRewriteChecks(options));
+    buildFusePipeline(manager, fuse, options.probe, getRewriteChecks(options));
     break;
   }
   case Phase::Codegen: {

@@ -7,7 +7,7 @@
 
 #include "fusion/Analysis/CostModel.h"
 #include "fusion/Analysis/Explain.h"
-#include "fusion/Codegen/DeviceCode.h"
+#include "fusion/Codegen/CudaProbe.h"
 #include "fusion/Codegen/NativeCode.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/Parameters.h"
@@ -56,6 +56,7 @@ private:
   CompileOptions options;
   CpuTarget cpu;
   DeviceCodeOptions gpu;
+  std::unique_ptr<KernelProbe> probe;
   /// "name sha256:..." of the device file, for the provenance.
   std::string device;
   Compilation result;
@@ -117,6 +118,8 @@ bool Driver::findTarget() {
       }
       gpu.ptxasVersion = std::move(*version);
     }
+    probe = createCudaProbe(gpu, options.fp);
+    options.probe = probe.get();
   }
   llvm::Expected<DeviceModel> loaded = DeviceModel::load(options.device);
   if (!loaded) {

@@ -17,6 +17,9 @@
 
 namespace fusion {
 
+struct DeviceModel;
+struct KernelResources;
+
 /// What compiling one group showed.
 struct ProbeResult {
   int64_t registersPerThread = 0; ///< 32-bit
@@ -34,6 +37,13 @@ public:
   /// The figures of `group`, or nullopt if the target can't compile it on its
   /// own. Thread safe; the same answer for equal groups, in whatever order.
   std::optional<ProbeResult> probe(GroupOp group);
+
+  /// Whether a group of this estimate is to be compiled: most are far from any
+  /// limit, and compiling takes time.
+  virtual bool isNeeded(const KernelResources &estimate,
+                        const DeviceModel &device) const {
+    return true;
+  }
 
 protected:
   virtual std::optional<ProbeResult> compile(GroupOp group) = 0;

@@ -44,10 +44,15 @@ estimateResources(llvm::ArrayRef<mlir::Operation *> ops, GroupKind kind,
                   const FusionLegality &legality, const DeviceModel &device);
 
 /// The same for a finished group that is not horizontal; registers, spills and
-/// shared memory are the probe's where it has an answer.
+/// shared memory are the probe's where it is needed and has an answer.
 KernelResources estimateResources(GroupOp group, const FusionLegality &legality,
                                   const DeviceModel &device,
                                   KernelProbe *probe = nullptr);
+
+/// The registers that a thread can have, beyond which its compiler spills: the
+/// device's limit, or the share of a unit's where blocks are large.
+int64_t getRegisterCap(const KernelResources &resources,
+                       const DeviceModel &device);
 
 /// The first limit of the device that is exceeded, with the value and the
 /// limit: registers of a thread, registers of a unit, spills, shared memory,

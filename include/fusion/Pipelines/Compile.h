@@ -19,6 +19,8 @@
 
 namespace fusion {
 
+class KernelProbe;
+
 /// The phases, in the order in which they run.
 enum class Phase { Simplify, Fuse, Codegen, Schedule, Program };
 
@@ -56,6 +58,8 @@ struct CompileOptions {
   bool verifyFusion = false;      ///< evaluate each group before and after
   std::string cCompiler;          ///< for C kernels: see UserKernelOptions
   unsigned cCompilerTimeout = 60; ///< seconds for one source
+  /// Compiles groups to see what they need; null: estimates decide.
+  KernelProbe *probe = nullptr;
   Phase stopAfter = Phase::Program;
   /// Pass pipelines on a module, as text, each run before a phase; in order.
   std::vector<std::pair<Phase, std::string>> runBefore;

@@ -4,12 +4,13 @@
 # Compiles models for GPUs and reads the code that the modules hold; no GPU is
 # needed. The PTX must have what makes a kernel fast (16-byte accesses, parameters
 # read where they lie, nothing in local memory) and keep what numerics promises;
-# the assembler must say that nothing spills. Then the assembler's faults, with
+# the assembler must say that nothing spills, and what would is cut. Then the assembler's faults, with
 # programs that only look like one.
 #
 # ===----------------------------------------------------------------------=== #
 """Checks device code end to end; prints one line a check, and counts."""
 
+import json
 import os
 import re
 import subprocess
@@ -21,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from _support import BIN, Checks, run  # noqa: E402
 
 checks = Checks()
+DEVICES = BIN.parent / "share/fusion/devices"
 TARGETS = {"sm_80": "8.0", "sm_90": "8.0", "sm_100": "8.6"}  # with the PTX version each needs
 REAL = [op for op in """abs ceil floor round sqrt rsqrt reciprocal exp exp2 expm1 log log2 log1p sin cos tan asin acos
     atan sinh cosh asinh acosh atanh tanh erf neg sign relu sigmoid silu softplus mish hard_swish""".split()]
@@ -154,6 +156,61 @@ def checkTf32(folder):
     fails("tf32 and strict", folder, 2, ["--allow-tf32", "--fp=strict"], "--fp=strict", "--allow-tf32")
 
 
+def spilling(op, width, inputs=0):
+    """A group of which `width` values, each by `op` of the last and x, are live at once; with inputs, those are read
+    before and after instead, and one value stands between."""
+    kind = "tensor<65536xf32>"
+    names = ["x", *(f"y{i}" for i in range(inputs))]
+    lines, last = [], "x"
+
+    def line(op, *operands):
+        lines.append(f"    %v{len(lines)} = fusion.{op} {', '.join('%' + o for o in operands)} : {kind}")
+        return f"v{len(lines) - 1}"
+
+    for name in names[1:]:
+        last = line("add", last, name)
+    values = [line("neg", last)]
+    while len(values) < width:
+        values.append(line(op, values[-1], "x"))
+    for value in values[1:]:
+        last = line("add", last, value)
+    for value in (values if not inputs else []):
+        last = line("mul", last, value)
+    for name in names[1:]:
+        last = line("mul", last, name)
+    ports = ", ".join(f"%{name}_: {kind}" for name in names)
+    bound = ", ".join(f"%{name} = %{name}_ : {kind}" for name in names)
+    return (f"func.func @main({ports}) -> {kind} {{\n  %g = fusion.group loop ({bound}) -> {kind} {{\n"
+            + "\n".join(lines) + f"\n    fusion.yield %{last} : {kind}\n  }}\n  return %g : {kind}\n}}\n")
+
+
+def checkSpills(folder):
+    """What spills as one kernel, by the assembler's word, is cut until nothing spills; where estimates decide, too."""
+    device = json.loads((DEVICES / "h200.json").read_text())
+    limits = {"whole": dict(registers_per_thread=10**6, registers_per_unit=10**9),  # nothing seems too large
+              "real": dict(threads_per_block=32, resident_blocks=1)}  # as many registers as a thread can have
+    for name, values in limits.items():
+        (folder / f"{name}.json").write_text(json.dumps({**device, **values}))
+    for name, text in (("200 powers", spilling("pow", 200)), ("236 quotients", spilling("div", 236)),
+                       ("220 angles", spilling("atan2", 220)), ("a waist", spilling("mul", 1, inputs=100))):
+        whole = Compiled(folder, text, "--target=cuda:sm_90", f"--device={folder}/whole.json").kernels
+        checks.check(f"{name}: one kernel spills", len(whole) == 1 and all(k[2] > 0 for k in whole.values()), whole)
+        for limit in (f"{folder}/real.json", "h200"):
+            parts = Compiled(folder, text, "--target=cuda:sm_90", f"--device={limit}").kernels
+            checks.check(f"{name}: parts do not spill, {Path(limit).stem}",
+                         len(parts) > 1 and all(k[2] == 0 for k in parts.values()), parts)
+    waist = Compiled(folder, spilling("mul", 1, inputs=100), "--target=cuda:sm_90").kernels
+    checks.check("a waist: cut there", len(waist) == 2, waist)
+    # The probe decides: without an assembler the estimate says that 200 powers are 213 registers, which a thread has.
+    (folder / "m.mlir").write_text(spilling("pow", 200))
+    for flag, several in (("--ptxas=off", False), ("--fp=fast", True)):
+        run("fusion-compile", "m.mlir", "-o", "m.fsn", "--target=cuda:sm_90", f"--device={folder}/real.json", flag,
+            cwd=folder)
+        said = run("fusion-run", "--inspect", "m.fsn", cwd=folder).stdout
+        count = len(re.findall(r"^kernel ", said, re.M))
+        checks.check(f"who decides, {flag}", (count > 1) == several, count)
+
+
 def fails(name, folder, code, words, *flags, environment=None):
     answer = subprocess.run([BIN / "fusion-compile", "m.mlir", "-o", "none.fsn", "--target=cuda:sm_90", *flags],
                             cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300,
@@ -199,6 +256,7 @@ def main():
             return checks.finish() and 77
         checkCode(folder)
         checkAccesses(folder)
+        checkSpills(folder)
         checkOptions(folder)
         checkTf32(folder)
         checkFaults(folder)

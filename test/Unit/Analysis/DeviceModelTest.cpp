@@ -42,7 +42,7 @@ TEST(DeviceModel, ShippedDevicesLoad) {
     EXPECT_TRUE(device.isGpu);
     EXPECT_EQ(device.registersPerUnit, 64 * 1024);
     EXPECT_EQ(device.registersPerThread, 255);
-    EXPECT_EQ(device.registerOverhead, 24);
+    EXPECT_EQ(device.registerOverhead, 10);
   }
   EXPECT_EQ(llvm::cantFail(DeviceModel::load("h200")).units, 132);
   EXPECT_EQ(llvm::cantFail(DeviceModel::load("a100-80gb")).units, 108);

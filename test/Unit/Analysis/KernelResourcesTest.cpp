@@ -1,7 +1,9 @@
 //===- KernelResourcesTest.cpp - Registers and other limits ---------------===//
 //
 // Numbers are counted by hand: with f32 a thread of the round device has four
-// elements, with f64 two, each of two registers; the overhead is 24.
+// elements, with f64 two, each of two registers; the overhead is 24. Beyond 32
+// registers one element after the other is computed; what was loaded, or waits
+// to be stored, is there for all elements.
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/KernelResources.h"
@@ -67,12 +69,13 @@ TEST(KernelResources, CountsLiveValues) {
 
 TEST(KernelResources, DoublesTakeTwoAndHalvesAreComputedInFloat) {
   Parsed doubles(makeWide(10, "f64"));
-  // 10 and their sum, two elements of two registers each.
+  // As the last of ten is computed: nine others, and both elements of x.
   EXPECT_EQ(estimate(doubles, GroupKind::Loop).registersPerThread,
-            11 * 2 * 2 + 24);
+            9 * 2 + 2 * 2 + 24);
   Parsed halves(makeWide(10, "f16"));
-  // 16 bytes are eight elements, each in one 32-bit register.
-  EXPECT_EQ(estimate(halves, GroupKind::Loop).registersPerThread, 11 * 8 + 24);
+  // Eight elements of x are in four registers, a computed one in one.
+  EXPECT_EQ(estimate(halves, GroupKind::Loop).elementsPerThread, 8);
+  EXPECT_EQ(estimate(halves, GroupKind::Loop).registersPerThread, 9 + 4 + 24);
 }
 
 TEST(KernelResources, OutputsStayLiveToTheEnd) {
@@ -87,8 +90,9 @@ TEST(KernelResources, OutputsStayLiveToTheEnd) {
 }
 
 TEST(KernelResources, EightyKiloRegistersAreTooMany) {
-  // 33 values and their sum: (34 * 4 + 24) * 512 threads = 81920 = 80 * 1024.
-  Parsed p(makeWide(33));
+  // 132 values and x as the last is computed: (132 + 4 + 24) * 512 threads,
+  // which are 81920 = 80 * 1024.
+  Parsed p(makeWide(133));
   KernelResources r = estimate(p, GroupKind::Loop);
   EXPECT_EQ(r.registersPerThread, 160);
   EXPECT_EQ(r.registersPerUnit, 80 * 1024);
@@ -97,16 +101,16 @@ TEST(KernelResources, EightyKiloRegistersAreTooMany) {
   EXPECT_EQ(verdict->rule, FusionRule::RegistersUnit);
   EXPECT_EQ(verdict->value, 81920);
   EXPECT_EQ(verdict->limit, 65536);
-  // (26 * 4 + 24) * 512 = 65536 is just possible.
-  Parsed most(makeWide(25));
+  // (100 + 4 + 24) * 512 = 65536 is just possible.
+  Parsed most(makeWide(101));
   KernelResources fits = estimate(most, GroupKind::Loop);
   EXPECT_EQ(fits.registersPerUnit, 65536);
   EXPECT_FALSE(checkDeviceLimits(fits, makeRoundDevice()).has_value());
 }
 
 TEST(KernelResources, AThreadHasALimitOfItsOwn) {
-  // (59 * 4 + 24) = 260 > 255.
-  Parsed p(makeWide(58));
+  // 232 + 4 + 24 = 260 > 255.
+  Parsed p(makeWide(233));
   auto verdict =
       checkDeviceLimits(estimate(p, GroupKind::Loop), makeRoundDevice());
   ASSERT_TRUE(verdict.has_value());
@@ -122,22 +126,23 @@ TEST(KernelResources, RowsAreSpreadOverThreads) {
            " {\n %0 = fusion.softmax %x axis = 1 : " + type +
            "\n return %0 : " + type + "\n}";
   };
-  // One warp, 7 elements each; both the row and the result are not live at
-  // once.
+  // 50 vectors of four: a warp, two each. The row, a vector to be stored, and
+  // the six registers of a loop over vectors.
   Parsed small(row(200));
   KernelResources r = estimate(small, GroupKind::RowReduce);
-  EXPECT_EQ(r.elementsPerThread, 7);
-  EXPECT_EQ(r.threadsPerBlock, 256);
+  EXPECT_EQ(r.elementsPerThread, 8);
+  EXPECT_EQ(r.threadsPerBlock, 128);
+  EXPECT_EQ(r.residentBlocks, 4);
   EXPECT_EQ(r.sharedBytes, 0);
-  EXPECT_EQ(r.registersPerThread, 7 + 24);
-  // 1024 threads of 8 elements: 32 warps exchange one value each, and one block
-  // a multiprocessor is all that is wanted.
+  EXPECT_EQ(r.registersPerThread, 8 + 4 + 6 + 24);
+  // 2048 vectors, eight each: 256 threads, whose 8 warps exchange one value.
   Parsed large(row(8192));
   r = estimate(large, GroupKind::RowReduce);
-  EXPECT_EQ(r.elementsPerThread, 8);
-  EXPECT_EQ(r.threadsPerBlock, 1024);
-  EXPECT_EQ(r.residentBlocks, 1);
-  EXPECT_EQ(r.sharedBytes, 32 * 4);
+  EXPECT_EQ(r.elementsPerThread, 32);
+  EXPECT_EQ(r.threadsPerBlock, 256);
+  EXPECT_EQ(r.residentBlocks, 2);
+  EXPECT_EQ(r.sharedBytes, 8 * 4);
+  EXPECT_EQ(r.registersPerThread, 32 + 4 + 6 + 24);
 }
 
 TEST(KernelResources, SharedMemoryAndArgumentsHaveLimits) {
