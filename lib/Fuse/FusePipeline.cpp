@@ -40,6 +40,7 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     projections.parameterFolder = options.parameterFolder;
     projections.device = options.device;
     projections.costModel = options.costModel;
+    projections.batches = !llvm::is_contained(options.noFuse, "horizontal");
     checks.addBefore(manager);
     manager.addPass(createMergeProjections(projections));
     checks.addAfter(manager);

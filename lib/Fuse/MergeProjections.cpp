@@ -160,7 +160,7 @@ struct MergeProjections final
         return signalPassFailure();
       ProjectionPlan plan =
           planProjections(function.getFunctionBody().front(), reader, *legality,
-                          *model, MergeLimits{growth, distance});
+                          *model, MergeLimits{growth, distance, batches});
       for (const ProjectionRefusal &refusal : plan.refusals)
         remark::missed(refusal.op->getLoc(), getOptions())
             << remark::reason("{0}", refusal.reason);

@@ -3,10 +3,13 @@
 // Products are collected by the value on their left side, views aside; those
 // whose weights are known and whose shapes agree are a set. A set is merged if
 // the cost model finds one product, with the copies of results that are read
-// whole, no slower than the members one after the other, or side by side.
+// whole, no slower than the members one after the other, or side by side; but
+// for equal members that a library computes as one batch.
 //
 //===----------------------------------------------------------------------===//
 #include "Projections.h"
+#include "fusion/Analysis/LibraryRules.h"
+#include "fusion/IR/Target.h"
 #include "fusion/Support/SeededBugs.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -397,6 +400,57 @@ static void predict(ProjectionSet &set, const llvm::SetVector<Value> &copies,
     cost.copyUs += model.getMicroseconds(copy);
 }
 
+namespace {
+/// What a library's call absorbs behind a member's product.
+struct Absorbed {
+  LibraryEpilogue bias = LibraryEpilogue::None, next = LibraryEpilogue::None;
+  StringRef activation;
+
+  bool operator==(const Absorbed &other) const {
+    return bias == other.bias && next == other.next &&
+           activation == other.activation;
+  }
+};
+} // namespace
+
+static Absorbed getAbsorbed(const Projection &member) {
+  Absorbed absorbed;
+  Value result = member.op->getResult(0);
+  if (member.biasAdd) {
+    absorbed.bias = classifyLibraryEpilogue(member.op, member.biasAdd, result,
+                                            /*hasBias=*/false,
+                                            /*hasAddend=*/false);
+    result = member.biasAdd->getResult(0);
+  }
+  if (!result.hasOneUse())
+    return absorbed;
+  Operation *reader = *result.user_begin();
+  absorbed.next = classifyLibraryEpilogue(
+      member.op, reader, result, absorbed.bias == LibraryEpilogue::Bias,
+      absorbed.bias == LibraryEpilogue::Addend);
+  if (absorbed.next == LibraryEpilogue::Activation)
+    absorbed.activation = getLibraryActivation(reader);
+  return absorbed;
+}
+
+/// Whether the members are equal calls of a library that computes them as one
+/// batch, of whose results each is dense: cuBLASLt's products.
+static bool isBatch(const ProjectionSet &set) {
+  const Projection &first = set.members.front();
+  auto product = dyn_cast<MatmulOp>(first.op);
+  if (!product || !isForCuda(product) || !findLibraryRule(product) ||
+      typeOf(first.weights).getRank() > 2)
+    return false;
+  Absorbed absorbed = getAbsorbed(first);
+  return llvm::all_of(set.members, [&](const Projection &member) {
+    return member.width == first.width &&
+           typeOf(member.lhs) == typeOf(first.lhs) &&
+           cast<MatmulOp>(member.op).getTransposeRhs() ==
+               product.getTransposeRhs() &&
+           getAbsorbed(member) == absorbed;
+  });
+}
+
 /// The one place that says whether a merge pays.
 static void decide(ProjectionSet &set, const FusionLegality &legality,
                    const CostModel &model, const MergeLimits &limits) {
@@ -422,6 +476,13 @@ static void decide(ProjectionSet &set, const FusionLegality &legality,
     return;
   }
   predict(set, copies, legality, model);
+  if (limits.batches && isBatch(set)) {
+    set.refusal = llvm::formatv(
+        "one call computes the {0} equal products as a batch, and leaves each "
+        "result dense",
+        set.members.size());
+    return;
+  }
   const LaunchAlternatives &times = cost.times;
   if (times.choice == LaunchChoice::Streams)
     set.refusal = llvm::formatv(

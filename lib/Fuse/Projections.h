@@ -40,6 +40,9 @@ struct MergeLimits {
   int64_t growth = 65536;
   /// Ops between one member and the next.
   int64_t distance = 64;
+  /// Whether FuseHorizontal makes one call of equal ones, where the library
+  /// computes these as a batch.
+  bool batches = true;
 };
 
 /// What a merge is predicted to change, against the members one by one.

@@ -85,7 +85,9 @@ def MergeProjections : Pass<"fusion-merge-projections", "::mlir::ModuleOp"> {
     too, if the packed copy adds more than `growth` bytes; sets that the cost
     model finds faster apart, one after the other or on several streams: results
     that are read whole (by a product, or returned) must be copied out of the
-    merged one, and packed weights may leave the cache.
+    merged one, and packed weights may leave the cache. On a GPU, with `batches`,
+    products of one shape that the library computes as one batch: that is as fast
+    as one product, and each result is dense.
     Reports: `merge-projections`, for each set and each product that can't join
     one, with the predicted microseconds of the three ways.
 
@@ -117,6 +119,8 @@ def MergeProjections : Pass<"fusion-merge-projections", "::mlir::ModuleOp"> {
            "bytes that the weights may grow by, for each merge">,
     Option<"distance", "distance", "int64_t", "64",
            "ops between one member and the next">,
+    Option<"batches", "batches", "bool", "true",
+           "whether equal library calls become one, on a GPU">,
     Option<"parameterFolder", "parameter-folder", "std::string", "",
            "folder that parameters' files are relative to (default: the module's own)">,
     Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
