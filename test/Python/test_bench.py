@@ -16,7 +16,8 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import BIN, ROOT
-from fusion_compiler.bench import bars, budget, calibrate, dram, launched, nodes, run, seed2, table, timing, worker, xla
+from fusion_compiler.bench import (bars, budget, calibrate, cost_model, dram, launched, nodes, random_groups, run, seed2,
+                                   table, timing, worker, xla)
 from fusion_compiler.bench.bars import Bar
 from fusion_compiler.cli import main
 
@@ -646,6 +647,32 @@ def test_xla_sums_the_kernels_of_streams():
 
 
 # ---- device files -------------------------------------------------------------
+
+
+def test_random_programs_are_the_same_again_and_of_all_kinds():
+    first, again = random_groups.programs(200), random_groups.programs(200)
+    assert [p.text() for p in first] == [p.text() for p in again]
+    assert len({p.text() for p in first}) == 200
+    assert {p.name.partition("-")[2] for p in first} == {"loop", "rows", "columns", "transpose", "branches", "product"}
+    halves = [cost_model.half(p.name) for p in first]
+    assert halves.count("fit") > 80 and halves.count("held-out") > 80
+    # A longer suite begins with the shorter one.
+    assert [p.text() for p in random_groups.programs(20)] == [p.text() for p in first[:20]]
+
+
+def test_cost_model_compiles_both_ways(tmp_path, monkeypatch):
+    monkeypatch.setattr(seed2, "workloads", lambda: [seed2.adds(3, 64)])
+    said = []
+    cost_model.compile_all(str(tmp_path), str(BIN), "cuda:sm_90", "h200", said.append, 6)
+    document = json.loads((tmp_path / "cost-model.json").read_text())
+    assert len(document["programs"]) == 7 and "7 programs" in said[0]
+    assert document["programs"]["adds-3x64"]["inputs"][0] == ["a0", "f32", [64]]
+    for name in document["programs"]:
+        for variant in ("fused", "alone"):
+            assert (tmp_path / f"{name}.{variant}.fsn").is_file()
+    groups = {v: (tmp_path / f"adds-3x64.{v}.mlir").read_text().count("fusion.group horizontal") for v in
+              ("fused", "alone")}
+    assert groups == {"fused": 1, "alone": 0}
 
 
 def test_device_file_is_one(tmp_path):

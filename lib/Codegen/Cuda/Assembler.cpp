@@ -106,8 +106,7 @@ Error fusion::assemble(const DeviceCodeOptions &options, DeviceCode &code) {
   ChildResult child =
       runChild(options.ptxas,
                {options.ptxas, "-v", "-O3", "-arch=" + options.architecture,
-                "--fmad=" + std::string(options.contract ? "true" : "false"),
-                "-o", "/dev/stdout", "/dev/stdin"},
+                "--fmad=false", "-o", "/dev/stdout", "/dev/stdin"},
                code.ptx, options.timeoutSeconds);
   switch (child.kind) {
   case ChildResult::Exited:

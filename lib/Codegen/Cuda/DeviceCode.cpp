@@ -14,7 +14,9 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Operator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
@@ -74,14 +76,22 @@ createMachine(const fusion::DeviceCodeOptions &options, StringRef feature) {
   if (!target)
     return createStringError("no code generator for PTX: " + error);
   TargetOptions machineOptions;
-  machineOptions.AllowFPOpFusion =
-      options.contract ? FPOpFusion::Fast : FPOpFusion::Strict;
+  machineOptions.AllowFPOpFusion = FPOpFusion::Strict;
   std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
       triple, options.architecture, feature, machineOptions, std::nullopt,
       std::nullopt, CodeGenOptLevel::Aggressive));
   if (!machine)
     return createStringError("no code generator for PTX");
   return machine;
+}
+
+/// Lets products and sums of the kernels be contracted: by flags, as a function of
+/// libdevice computes its tails by products and sums that must stay apart.
+static void allowContraction(Module &module) {
+  for (Function &function : module)
+    for (Instruction &instruction : instructions(function))
+      if (isa<FPMathOperator>(instruction))
+        instruction.setHasAllowContract(true);
 }
 
 /// Links what the kernels call of libdevice.
@@ -167,6 +177,8 @@ fusion::compileDeviceCode(mlir::ModuleOp kernels,
   raw_string_ostream report(broken);
   if (verifyModule(*module, &report))
     return createStringError("internal error: invalid LLVM IR: " + broken);
+  if (options.contract)
+    allowContraction(*module);
   DeviceCode code;
   if (Error error =
           linkLibdevice(*module, options.libdevice, code.usesLibdevice))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import datetime
 import json
+import math
 import os
 from pathlib import Path
 from typing import Callable, Mapping, Optional
@@ -66,6 +67,36 @@ def copy_bandwidth(torch, kernels: Optional[Kernels], size: int = 1 << 30, round
             raise FusionError("copy_blocks copied wrong bytes, in limits.cu, compile it for this GPU", ENVIRONMENT)
     result = {name: 2 * size / (taken.us * 1e-6) for name, taken in times.items()}
     return {**result, "best": max(result.values())}
+
+
+def copy_times(torch, kernels: Kernels, cache_bytes: int) -> list[dict[str, float]]:
+    """Microseconds that one more copy in a graph takes, by the bytes that it reads and writes together: from and to
+    memory, and of what the copy before left in the cache."""
+    pool = torch.randint(-(1 << 62), 1 << 62, (max(4 * cache_bytes, 1 << 28) // 8,), device="cuda")
+    result = []
+    for power in range(14, 29):
+        words = (1 << power) // 16  # of one side
+        pairs = min(256, pool.numel() // (2 * words))
+        sides = [pool[i * words:(i + 1) * words] for i in range(2 * pairs)]
+
+        def cold(pairs=pairs, sides=sides):
+            for i in range(pairs):
+                kernels.copy(sides[2 * i], sides[2 * i + 1])
+
+        def warm(sides=sides):
+            for i in range(64):
+                kernels.copy(sides[i % 2], sides[1 - i % 2])
+
+        row = {"bytes": 16 * words, "us": time_one(torch, cold, 7) / pairs}
+        if 16 * words <= cache_bytes // 2:
+            row["cached_us"] = time_one(torch, warm, 7) / 64
+        result.append({key: _round(value) for key, value in row.items()})
+    return result
+
+
+def run_time(torch, kernels: Kernels) -> float:
+    """Microseconds of a graph of one empty kernel, replayed again and again."""
+    return time_one(torch, lambda: kernels.launch("empty", (kernels.units, 1), 256))
 
 
 def launch_gap(torch, kernels: Kernels) -> dict[str, float]:
@@ -161,8 +192,8 @@ def _round(value):
     return value if isinstance(value, int) else float(f"{value:.4g}")
 
 
-def calibrate(torch, kernels: Kernels, base_path: str, name: str, say: Callable[[str], None]) -> dict:
-    """Measures the first GPU; the device file as a dictionary."""
+def calibrate(torch, kernels: Kernels, base_path: str, name: str, say: Callable[[str], None]) -> tuple[dict, dict]:
+    """Measures the first GPU: the device file as a dictionary, and all that was measured."""
     with open(base_path, encoding="utf-8") as file:
         base = json.load(file)
     facts = {**gpu.describe(torch), "date": datetime.date.today().isoformat()}
@@ -178,10 +209,15 @@ def calibrate(torch, kernels: Kernels, base_path: str, name: str, say: Callable[
     gaps = launch_gap(torch, kernels)
     measured["launch_gap_us"], measured["empty_us"] = gaps["dependent"], gaps["empty"]
     say(f"launch gap: {gaps['dependent']:.3f} us dependent, {gaps['empty']:.3f} us empty")
+    measured["run_us"] = run_time(torch, kernels)
+    say(f"a run of one empty kernel: {measured['run_us']:.3f} us")
+    measured["copies"] = copy_times(torch, kernels, facts.get("cache_bytes") or base["cache_bytes"])
+    for row in measured["copies"]:
+        say(f"copy of {row['bytes']:>9} bytes: {row['us']:.3f} us, cached {row.get('cached_us', math.nan):.3f} us")
     measured["saturating_units"] = saturating_units(torch, kernels)
     say(f"saturating units: {measured['saturating_units']}")
     measured["vector_flops"] = vector_rates(torch, kernels)
     measured["matrix_flops"] = matrix_rates(torch)
     for key in ("vector_flops", "matrix_flops"):
         say(f"{key}: " + ", ".join(f"{kind} {rate / 1e12:.1f} T" for kind, rate in measured[key].items()))
-    return device_file(base, name, facts, measured)
+    return device_file(base, name, facts, measured), {**facts, **measured}

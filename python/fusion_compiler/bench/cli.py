@@ -22,7 +22,7 @@ from typing import Callable, Iterator, NoReturn, Optional, Sequence
 
 from .. import runtime
 from ..errors import USAGE, FusionError
-from . import bars, limits, modules, table
+from . import bars, cost_model, limits, modules, table
 from .budget import Budget
 from .suites import SUITES
 from .workload import Workload
@@ -35,6 +35,7 @@ on one GPU. Every claim of its table is a ratio inside one run.
   fusion-bench seed2 --compile-only --modules D   compile into D, on any machine
   fusion-bench seed2 --modules D --json out.json  time the modules of D
   fusion-bench calibrate --json device.json       measure a device file
+  fusion-bench cost-model --compile-only --modules D; ... --modules D --json times.json
   fusion-bench --list                             suites and rows
 """
 _EPILOG = """\
@@ -57,7 +58,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = _Parser(prog=program, description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False,
                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("suite", metavar="SUITE", nargs="?", help=f"{', '.join(SUITES)}, or calibrate")
+    add("suite", metavar="SUITE", nargs="?", help=f"{', '.join(SUITES)}, {cost_model.NAME}, or calibrate")
     add("--list", action="store_true", help="print suites, rows and bars")
     add("--peers", type=_words, default=["torch", "xla"], metavar="LIST", help="torch,xla (default both) or none")
     add("--json", metavar="FILE", help="where results go; written after every row")
@@ -85,7 +86,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--counters", action="store_true",
         help="read DRAM bytes of memory-bound rows from the hardware's counters by ncu")
     add("--ncu", metavar="FILE", help="where ncu is (default: on PATH, or of the CUDA toolkit)")
-    add("--base", default="h200", metavar="NAME", help="calibrate: file for what isn't measured (default h200)")
+    add("--base", default="h200", metavar="NAME", help="calibrate: file for what isn't measured; cost-model: what is compiled for (default h200)")
     add("--name", metavar="NAME", help="calibrate: name of the device (default the base's)")
     return parser
 
@@ -306,12 +307,28 @@ def _calibrate(options) -> int:
         kernels = _kernels(options, torch, options.modules, scratch)
         if kernels is None:
             return 5
-        device = calibrate.calibrate(torch, kernels, base, name, _say)
+        device, measured = calibrate.calibrate(torch, kernels, base, name, _say)
     if options.json:
         run.write_json(options.json, device)
+        run.write_json(os.path.splitext(options.json)[0] + ".measured.json", measured)
     else:
         print(json.dumps(device, indent=1))
     return 0
+
+
+def _cost_model(options) -> int:
+    """Compiles the suite cost-model into --modules, or times what is there into --json."""
+    if not options.modules or not (options.compile_only or options.json):
+        raise FusionError(f"{cost_model.NAME} needs --modules DIR and --compile-only, or --modules DIR and --json FILE",
+                          USAGE)
+    if options.compile_only:
+        cost_model.compile_all(options.modules, options.bin_dir, options.target, options.base, _say)
+        return 0
+    from . import ours
+
+    ours.use_runtime(options.runtime)
+    document = cost_model.measure(options.modules, options.json, options.runs, options.time_limit, _say)
+    return 4 if any("error" in entry for entry in document["programs"].values()) else 0
 
 
 def bench(arguments: Optional[Sequence[str]] = None, program: str = "fusion-bench") -> int:
@@ -331,6 +348,8 @@ def bench(arguments: Optional[Sequence[str]] = None, program: str = "fusion-benc
             raise FusionError(f"no suite given, expected {', '.join(SUITES)} or calibrate; see {program} --help", USAGE)
         if options.suite == "calibrate":
             return _calibrate(options)
+        if options.suite == cost_model.NAME:
+            return _cost_model(options)
         workloads = _select(options.suite, options.filter)
         if options.compile_only:
             return _compile_only(options, workloads)

@@ -78,9 +78,13 @@ class OpenModule:
                 tensor.fill_(float("nan"))
         self._torch.cuda.synchronize()
 
-    def _launcher(self, index: int):
+    def launcher_on(self, inputs: Sequence, outputs: Sequence):
+        """A run on other tensors: inputs in the module's order, and outputs."""
+        return self._launcher(0, (*_addresses(inputs), *_addresses(outputs)))
+
+    def _launcher(self, index: int, arguments=None):
         handle, batch = self.session._handle, self.module.max_batch
-        arguments = self._arguments[index]
+        arguments = arguments or self._arguments[index]
         if self._enqueue is None:
             return lambda: runtime._check(self._run(handle, batch, *arguments))
         enqueue, current = self._enqueue, self._torch.cuda.current_stream

@@ -3,12 +3,14 @@
 chain of 100,000 adds, two chains of 5,000 ops that read each other in at most 20 s,
 a Fibonacci DAG of 200 steps in 1 s, each no more than 1.3 times as long an op as
 half of it; all under a stack of 8 MB, with the right values. (horizontal.py has
-5,000 independent products.)
+5,000 independent products.) For a GPU, ptxas among it: each module of the suite
+seed2 in 1 s, a model of 100 kernels in 10 s.
 
 Times are processor seconds of fusion-compile, so that a busy machine can't fail
 the test; on an idle one they are about the wall-clock time.
 """
 
+import re
 import resource
 import sys
 import tempfile
@@ -17,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from _support import Checks, importDemoModel, run
+from _support import ROOT, Checks, importDemoModel, run
 
 STACK = 8192 * 1024
 LIMIT = 20
@@ -103,6 +105,50 @@ def checkGraph(checks, folder, name, build, size, limit=LIMIT):
     checks.check(f"{name} of {size} is right", right)
 
 
+def kernels(count):
+    """As many different kernels: norms, sums of columns and chains, each of its own width, each reading x."""
+    lines, results, inputs = [], [], []
+    for i in range(count):
+        kind = f"tensor<{64 + i}x{128 + 8 * i}x{'bf16' if i % 2 else 'f32'}>"
+        inputs.append(f'%x{i}: {kind} {{fusion.name = "x{i}"}}')
+        if i % 4 == 0:
+            lines.append(f"  %y{i} = fusion.softmax %x{i} axis = 1 : {kind}")
+        elif i % 4 == 1:
+            lines += [f"  %a{i} = fusion.gelu tanh, %x{i} : {kind}", f"  %y{i} = fusion.softmax %a{i} axis = 1 : {kind}"]
+        elif i % 4 == 2:
+            lines += [f"  %a{i} = fusion.exp %x{i} : {kind}", f"  %y{i} = fusion.mul %a{i}, %x{i} : {kind}"]
+        else:
+            lines += [f"  %a{i} = fusion.tanh %x{i} : {kind}", f"  %b{i} = fusion.add %a{i}, %x{i} : {kind}",
+                      f"  %y{i} = fusion.silu %b{i} : {kind}"]
+        results.append((f"%y{i}", kind))
+    types = ", ".join(f'{kind} {{fusion.name = "y{i}"}}' for i, (_, kind) in enumerate(results))
+    return (f"func.func @main({', '.join(inputs)}) -> ({types}) {{\n" + "\n".join(lines)
+            + f"\n  return {', '.join(y for y, _ in results)} : {', '.join(kind for _, kind in results)}\n}}\n")
+
+
+def checkGpu(checks, folder):
+    sys.path.insert(0, str(ROOT / "python"))
+    from fusion_compiler.bench import seed2
+
+    def seconds(path, *flags):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run("fusion-compile", str(path), "--target=cuda:sm_90", *flags, "-o", "gpu.fsn", cwd=folder)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    for workload in seed2.workloads():
+        path = workload.write(str(folder))
+        used = min(seconds(path) for _ in range(2))
+        checks.check(f"{workload.name} compiles in 1 s", used <= 1, f"{used:.2f} s")
+    (folder / "hundred.mlir").write_text(kernels(100))
+    used = seconds(folder / "hundred.mlir", "--no-fuse=horizontal")
+    said = run("fusion-run", "--inspect", "gpu.fsn", cwd=folder).stdout
+    checks.check("100 kernels", len(re.findall(r"^kernel ", said, re.M)) == 100)
+    checks.check("100 kernels compile in 10 s", used <= 10, f"{used:.2f} s")
+    if "none: PTX only" in said:
+        checks.skip("the time of ptxas", "no ptxas: run ./dev setup, or set CUDA_HOME")
+
+
 def main():
     checks = Checks()
     with tempfile.TemporaryDirectory() as scratch:
@@ -113,6 +159,7 @@ def main():
         checkGraph(checks, folder, "chain", chain, 100_000)
         checkGraph(checks, folder, "ladder", ladder, 5_000)
         checkGraph(checks, folder, "fibonacci", fibonacci, 200, limit=1)
+        checkGpu(checks, folder)
     return checks.finish()
 
 

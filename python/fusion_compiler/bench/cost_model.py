@@ -1,0 +1,183 @@
+# ===- cost_model.py - Predicted times against measured ones ---------------=== #
+#
+# Compiles the suite seed2 and 200 random programs, fused and with each op alone; times
+# them on a GPU as whole runs, which replay one CUDA graph; and holds the compiler's own
+# predictions for a device file against that. Half of the programs may be looked at to
+# fit the device file; the figures that count are those of the other half.
+#
+# ===----------------------------------------------------------------------=== #
+"""The suite `cost-model`: compile here, time on a GPU, judge anywhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import tempfile
+import time
+import zlib
+from typing import Callable, Mapping, Optional, Sequence
+
+from ..errors import FusionError
+from . import modules, random_groups, seed2, timing
+from .workload import WIDTH, Tensor
+
+#: Of the suite.
+NAME = "cost-model"
+RANDOM_PROGRAMS = 200
+VARIANTS = {"fused": ("--fp=fast",), "alone": ("--fp=fast", modules.UNFUSED)}
+#: Sets of buffers at most, and those that a session keeps graphs for.
+_MOST_SETS, _SETS_OF_SESSION = 48, 16
+#: Pairs that differ by less are no decision.
+_DIFFERENCE = 1.05
+
+
+def half(name: str) -> str:
+    """`fit` or `held-out`: which half of the suite a program is in."""
+    return "held-out" if zlib.crc32(name.encode()) & 1 else "fit"
+
+
+def sources(folder: str, count: int = RANDOM_PROGRAMS) -> dict[str, tuple[str, list[Tensor]]]:
+    """Writes all programs into `folder`: name -> its path and inputs."""
+    result = {}
+    for workload in seed2.workloads():
+        result[workload.name] = workload.write(folder), list(workload.inputs)
+    for program in random_groups.programs(count):
+        path = os.path.join(folder, program.name + ".mlir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(program.text())
+        result[program.name] = path, program.inputs
+    return result
+
+
+def _run(arguments: Sequence[str], name: str) -> None:
+    answer = subprocess.run(arguments, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if answer.returncode:
+        raise FusionError(f"{name}: {(answer.stderr.splitlines() or ['no message'])[0][:300]}", 3)
+
+
+def compile_all(output: str, bin_dir: Optional[str], target: str, device: str, say: Callable[[str], None],
+                count: int = RANDOM_PROGRAMS) -> None:
+    """Compiles all variants into the folder `output`: NAME.VARIANT.fsn, NAME.VARIANT.mlir (the groups, for
+    predictions) and cost-model.json (inputs and seconds)."""
+    compiler = modules.find_tool("fusion-compile", bin_dir)
+    os.makedirs(output, exist_ok=True)
+    document: dict = {"target": target, "programs": {}}
+    with tempfile.TemporaryDirectory(prefix="fusion-bench-") as scratch:
+        for name, (path, inputs) in sources(scratch, count).items():
+            entry: dict = {"half": half(name), "inputs": [[t.name, t.dtype, list(t.shape)] for t in inputs],
+                           "seconds": {}}
+            for variant, options in VARIANTS.items():
+                flags = [compiler, path, f"--target={target}", f"--device={device}", *options]
+                begin = time.perf_counter()
+                _run([*flags, "-o", os.path.join(output, f"{name}.{variant}.fsn")], name)
+                entry["seconds"][variant] = round(time.perf_counter() - begin, 3)
+                _run([*flags, "--stop-after=fuse", "-o", os.path.join(output, f"{name}.{variant}.mlir")], name)
+            document["programs"][name] = entry
+    with open(os.path.join(output, "cost-model.json"), "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+    seconds = [s for entry in document["programs"].values() for s in entry["seconds"].values()]
+    say(f"{len(document['programs'])} programs in {output}; slowest module {max(seconds):.2f} s")
+
+
+class _Buffers:
+    """Sets of inputs and outputs that together do not fit the cache."""
+
+    def __init__(self, torch, inputs: Sequence[Tensor], outputs: Sequence[tuple[tuple[int, ...], str]],
+                 cache_bytes: int):
+        from .gpu import dtype_of
+
+        one = sum(t.bytes for t in inputs) + sum(math.prod(shape) * WIDTH[dtype] for shape, dtype in outputs)
+        self.sets = timing.copies_for(one, cache_bytes, _MOST_SETS)
+        self.inputs, self.outputs = [], []
+        for _ in range(self.sets):
+            made = [torch.rand(t.shape, device="cuda", dtype=torch.float32).add_(0.25).to(dtype_of(torch, t.dtype))
+                    for t in inputs]
+            self.inputs.append(made)
+            self.outputs.append([torch.empty(shape, device="cuda", dtype=dtype_of(torch, dtype))
+                                 for shape, dtype in outputs])
+
+
+def _launches(torch, path: str, names: Sequence[str], buffers: _Buffers):
+    """Runs of the module on each set, as graphs of its sessions, and what they need alive."""
+    from .ours import OpenModule
+
+    launches, opened = [], []
+    for first in range(0, buffers.sets, _SETS_OF_SESSION):
+        group = buffers.inputs[first:first + _SETS_OF_SESSION]
+        ours = OpenModule(torch, path, group[:1], names)
+        opened.append(ours)
+        for index, inputs in enumerate(group):
+            by_name = dict(zip(names, inputs))
+            launches.append(ours.launcher_on([by_name[info.name] for info in ours.module.inputs],
+                                             buffers.outputs[first + index]))
+    return launches, opened
+
+
+def measure(folder: str, output: str, rounds: int, time_limit: float, say: Callable[[str], None]) -> dict:
+    """Times every program's variants, taking turns; writes `output` after every tenth program."""
+    from . import gpu
+    from .. import runtime
+
+    torch = gpu.open_torch()
+    facts = gpu.describe(torch)
+    with open(os.path.join(folder, "cost-model.json"), encoding="utf-8") as file:
+        document = json.load(file)
+    document["environment"] = facts
+    started, done = time.monotonic(), 0
+    # Should time run out, both halves and all kinds have been seen.
+    order = sorted(document["programs"], key=lambda name: (name.startswith("r"), zlib.crc32(name[::-1].encode())))
+    with torch.cuda.stream(torch.cuda.Stream()):
+        clock = timing.DeviceClock(torch)
+        for number, name in enumerate(order):
+            entry = document["programs"][name]
+            if time.monotonic() - started > time_limit:
+                break
+            try:
+                inputs = [Tensor(n, dtype, tuple(shape)) for n, dtype, shape in entry["inputs"]]
+                _measure_one(torch, clock, folder, name, inputs, entry, facts["cache_bytes"], rounds)
+                done += 1
+            except (FusionError, RuntimeError, runtime.FusionError) as error:
+                entry["error"] = str(error).splitlines()[0][:200]
+                say(f"{name}: {entry['error']}")
+            if number % 10 == 9 or number + 1 == len(order):
+                _write(output, document)
+    document["seconds_measured"] = round(time.monotonic() - started, 1)
+    _write(output, document)
+    say(f"{done} of {len(order)} programs timed, {document['seconds_measured']} s")
+    return document
+
+
+def _measure_one(torch, clock, folder, name, inputs, entry, cache_bytes, rounds) -> None:
+    from .. import runtime
+
+    paths = {variant: os.path.join(folder, f"{name}.{variant}.fsn") for variant in VARIANTS}
+    module = runtime.load(paths["fused"])
+    shapes = [(tuple(info.shape_at(module.max_batch)), info.dtype_name) for info in module.outputs]
+    buffers = _Buffers(torch, inputs, shapes, cache_bytes)
+    contenders, holds, results = {}, [], {}
+    for variant, path in paths.items():
+        launches, held = _launches(torch, path, [t.name for t in inputs], buffers)
+        holds.append(held)
+        launches[0]()
+        torch.cuda.synchronize()
+        results[variant] = [tensor.double().clone() for tensor in buffers.outputs[0]]
+        contenders[variant] = timing.Contender(launches)
+    times = timing.interleave(contenders, lambda _c: clock, rounds)
+    entry["sets"] = buffers.sets
+    entry["us"] = {variant: taken.as_json() for variant, taken in times.items()}
+    ratio = timing.Ratio.of(times["alone"], times["fused"])
+    entry["ratio"] = [ratio.median, ratio.low, ratio.high]
+    # The same program either way; what differs are roundings between the ops.
+    worst = 0.0
+    for a, b in zip(results["fused"], results["alone"]):
+        norm = float(b.norm()) or 1.0
+        worst = max(worst, float((a - b).norm()) / norm)
+    entry["relative_difference"] = worst
+
+
+def _write(path: str, document: Mapping) -> None:
+    from .run import write_json
+
+    write_json(path, document)
