@@ -29,11 +29,11 @@ static constexpr LibraryRule cpuRules[] = {
 };
 
 static constexpr LibraryRule cudaMatmul(llvm::StringLiteral dtype,
-                                        bool isNarrow,
+                                        bool isBitEqual,
                                         llvm::StringLiteral activations) {
   return {"matmul",    dtype,      2,      8,
           "row-major", true,       true,   "not verified",
-          !isNarrow,   "cuBLASLt", "12.0", activations};
+          isBitEqual,  "cuBLASLt", "12.0", activations};
 }
 
 static constexpr LibraryRule cudaConv(llvm::StringLiteral op,
@@ -45,9 +45,10 @@ static constexpr LibraryRule cudaConv(llvm::StringLiteral op,
 
 /// Narrow results are rounded once, behind the epilogue.
 static constexpr LibraryRule cudaRules[] = {
-    cudaMatmul("f16", true, "relu gelu_tanh"),
-    cudaMatmul("bf16", true, "relu gelu_tanh"),
-    cudaMatmul("f32", false, "relu gelu_tanh"),
+    cudaMatmul("f16", false, "relu gelu_tanh"),
+    cudaMatmul("bf16", false, "relu gelu_tanh"),
+    cudaMatmul("f32", true, "relu gelu_tanh"),
+    // Seen with cuBLASLt 13.1: with an epilogue it sums in another order.
     cudaMatmul("f64", false, ""),
     cudaConv("conv", "f16", true),
     cudaConv("conv", "bf16", true),
@@ -311,8 +312,11 @@ LibraryEpilogue fusion::classifyLibraryEpilogue(Operation *root, Operation *op,
   if (hasAddend)
     return refuse("an addend was absorbed before");
   if (cuda && !fast && !rule->epilogueBitEqual)
-    return refuse("the library would not round to " + rule->dtype +
-                  " before the add; --fp=fast lets it");
+    return refuse(rule->dtype == "f64"
+                      ? Twine("the library sums in another order then; "
+                              "--fp=fast lets it")
+                      : "the library would not round to " + rule->dtype +
+                            " before the add; --fp=fast lets it");
   Value other = otherOperand(add, chained);
   if (getChannelBroadcast(other, getLibraryChannelDim(root))) {
     if (!rule->absorbsBias)

@@ -82,3 +82,35 @@ func.func @tf32(%x: tensor<4x8xf32>, %w: tensor<8x5xf32>, %i: tensor<2x6x6x8xf32
   return %0, %1, %2 : tensor<4x5xf32>, tensor<2x6x6x16xf32>, tensor<4x5xf16>
 }
 }
+
+// -----
+
+// Strict: with an epilogue the library would sum products of f64 in another order.
+
+module attributes {fusion.target = "cuda", fusion.fp = "strict"} {
+// CHECK-LABEL: func.func @strict_f64
+// CHECK: dtype = "f64"
+// CHECK-SAME: hasAddend = false, hasBias = false
+func.func @strict_f64(%x: tensor<4x8xf64>, %w: tensor<8x5xf64>, %b: tensor<5xf64>) -> tensor<4x5xf64> {
+  %0 = fusion.matmul %x, %w : tensor<4x8xf64>, tensor<8x5xf64>
+  %1 = fusion.broadcast %b dims = [1] : tensor<5xf64> to tensor<4x5xf64>
+  %2 = fusion.add %0, %1 : tensor<4x5xf64>
+  return %2 : tensor<4x5xf64>
+}
+}
+
+// -----
+
+// Fast, it does.
+
+module attributes {fusion.target = "cuda", fusion.fp = "fast"} {
+// CHECK-LABEL: func.func @fast_f64
+// CHECK: dtype = "f64"
+// CHECK-SAME: hasBias = true
+func.func @fast_f64(%x: tensor<4x8xf64>, %w: tensor<8x5xf64>, %b: tensor<5xf64>) -> tensor<4x5xf64> {
+  %0 = fusion.matmul %x, %w : tensor<4x8xf64>, tensor<8x5xf64>
+  %1 = fusion.broadcast %b dims = [1] : tensor<5xf64> to tensor<4x5xf64>
+  %2 = fusion.add %0, %1 : tensor<4x5xf64>
+  return %2 : tensor<4x5xf64>
+}
+}

@@ -119,6 +119,9 @@ def checkAccesses(folder):
     fast = Compiled(folder, chain("f32"), "--target=cuda:sm_90")
     checks.check("strict rounds products", "fma." not in strict.ptx and "mul.rn.f32" in strict.ptx)
     checks.check("fast contracts", "fma.rn.f32" in fast.ptx)
+    power = function({"x": "tensor<64xf32>", "y": "tensor<64xf32>"}, "  %p = fusion.pow %x, %y : tensor<64xf32>", {"p": "tensor<64xf32>"})
+    inside = [Compiled(folder, power, "--target=cuda:sm_90", f"--fp={fp}").ptx.count("fma.rn.f32") for fp in ("strict", "fast")]
+    checks.check("libdevice is never contracted", inside[0] == inside[1] > 0, inside)
     for element, convert in (("bf16", "cvt.rn.bf16x2.f32"), ("f16", "cvt.rn.f16x2.f32")):
         code = Compiled(folder, chain(element), "--target=cuda:sm_90")
         checks.check(f"{element} is rounded in pairs", convert in code.ptx)
