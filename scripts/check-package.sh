@@ -90,6 +90,40 @@ MLIR
     '$PLACE'/fusion-runtime-$VERSION-*/bin/fusion-run m.fsn --input x=x.npy --check want"
 }
 
+# Without a GPU, a driver or a toolkit: PTX is made and listed, what is missing is named.
+compilesForGpus() {
+  inRoot "
+    cd /tmp
+    for op in relu exp; do
+      printf 'func.func @main(%%x: tensor<64xf32>) -> tensor<64xf32> {\n%%0 = fusion.%s %%x : tensor<64xf32>\nreturn %%0 : tensor<64xf32>\n}\n' \$op >\$op.mlir
+    done
+    fails() {
+      status=0; \"\$@\" 2>errors >/dev/null || status=\$?
+      cat errors
+      [ \$status -eq 5 ]
+    }
+    compile=\$(echo '$PLACE'/fusion-$VERSION-*/bin/fusion-compile)
+    run=\$(echo '$PLACE'/fusion-runtime-$VERSION-*/bin/fusion-run)
+    \"\$compile\" relu.mlir --target=cuda:sm_90 -o relu.fsn
+    \"\$run\" relu.fsn --inspect | grep 'section PTX'
+    fails \"\$run\" relu.fsn --random-inputs 1
+    grep 'CUDA driver library not found' errors
+    fails \"\$compile\" exp.mlir --target=cuda:sm_90 -o exp.fsn
+    grep 'no libdevice.10.bc; install' errors"
+}
+
+# The same tool where there is a toolkit, outside of the root.
+compilesToMachineCode() {
+  local package=$1 folder
+  folder=$(mktemp -d)
+  "$package/bin/fusion-compile" examples/graphs/bias-softmax.mlir --target=cuda:sm_90 \
+    -o "$folder/m.fsn" &&
+    "$package/bin/fusion-run" "$folder/m.fsn" --inspect | grep 'section device code'
+  local status=$?
+  rm -rf "$folder"
+  return $status
+}
+
 # The example plugin, built against the unpacked archive, in the packaged tool.
 pluginLoads() {
   local package=$1 build
@@ -142,6 +176,13 @@ for tool in "$ROOT$PLACE/fusion-$VERSION"-*/bin/*; do
   fi
 done
 check "compile with fusion, run with fusion-runtime" compilesAndRuns
+check "compile for a GPU with fusion, list with fusion-runtime" compilesForGpus
+if command -v ptxas >/dev/null || [[ -x ${CUDA_HOME:-/usr/local/cuda}/bin/ptxas ]]; then
+  check "fusion: machine code for a GPU (outside)" compilesToMachineCode \
+    "$(echo "$ROOT$PLACE/fusion-$VERSION"-*)"
+else
+  say "  fusion: machine code for a GPU (outside): skipped, no ptxas"
+fi
 check "plugin built against fusion loads" pluginLoads "$(echo "$ROOT$PLACE/fusion-$VERSION"-*)"
 check "fusion has the documentation" hasDocuments "$(echo "$ROOT$PLACE/fusion-$VERSION"-*)"
 echo "$passed passed, $failed failed"
