@@ -39,10 +39,14 @@ OpFamily fusion::getOpFamily(Operation *op) {
           })
       .Case<ConvOp, ConvTransposeOp, MatmulOp>(
           [](auto) { return OpFamily::Contraction; })
+      // No emitter of ours is fast: it is the library's, or decomposed.
+      .Case<AttentionOp>([](auto op) {
+        return findLibraryRule(op) ? OpFamily::Contraction : OpFamily::Opaque;
+      })
       .Case<MaxPoolOp, AvgPoolOp>([](auto) { return OpFamily::Window; })
       .Case<ScatterOp>([](auto) { return OpFamily::Scatter; })
-      .Case<ArgMaxOp, ArgMinOp, BatchNormOp, BatchNormTrainingOp, AttentionOp,
-            RopeOp, KernelCallOp>([](auto) { return OpFamily::Opaque; })
+      .Case<ArgMaxOp, ArgMinOp, BatchNormOp, BatchNormTrainingOp, RopeOp,
+            KernelCallOp>([](auto) { return OpFamily::Opaque; })
       .Default([](auto) { return OpFamily::Outside; });
 }
 

@@ -43,6 +43,13 @@ static constexpr LibraryRule cudaConv(llvm::StringLiteral op,
           true, "propagates", !isNarrow, "cuDNN", "9.0",  "relu"};
 }
 
+/// The weights of the values are rounded to `dtype`, which no strict result is.
+static constexpr LibraryRule cudaAttention(llvm::StringLiteral dtype) {
+  return {"attention", dtype,   4,     4,
+          "row-major", false,   false, "propagates but from masked keys",
+          false,       "cuDNN", "9.6"};
+}
+
 /// Narrow results are rounded once, behind the epilogue.
 static constexpr LibraryRule cudaRules[] = {
     cudaMatmul("f16", false, "relu gelu_tanh"),
@@ -57,6 +64,8 @@ static constexpr LibraryRule cudaRules[] = {
     cudaConv("conv_transpose", "bf16", true),
     // Seen with cuDNN 9: no engine for three spatial dimensions.
     cudaConv("conv_transpose", "f32", false, /*maxRank=*/4),
+    cudaAttention("f16"),
+    cudaAttention("bf16"),
 };
 
 static constexpr LibraryRefusal refusals[] = {
@@ -104,6 +113,29 @@ static std::string checkCudaGroups(ConvOp conv) {
   return "";
 }
 
+/// What attention has against cuDNN, or "". The limits are those of its fused
+/// kernels on all GPUs that we compile for.
+static std::string checkCudaAttention(AttentionOp op) {
+  constexpr int64_t kDepths = 8, kMaxDepth = 128, kMaskColumns = 8;
+  if (!isFast(op))
+    return "the library rounds the weights of the values; --fp=fast lets it";
+  int64_t rows = op.getQuery().getType().getDimSize(2),
+          keys = op.getKey().getType().getDimSize(2);
+  for (int64_t depth : {op.getQuery().getType().getDimSize(3),
+                        op.getValue().getType().getDimSize(3)})
+    if (depth % kDepths != 0 || depth > kMaxDepth)
+      return "the library takes depths that are multiples of 8 up to 128";
+  if (op.getCausal() && rows > keys)
+    return "queries that see no key give NaN, the library's do not";
+  if (op.getCausal() && op.getMask() && rows != keys)
+    return "the library takes a mask with causal only where there are as many "
+           "keys as queries";
+  if (op.getMask() && (keys % kMaskColumns != 0 || rows == 1))
+    return "the library takes masks of several queries and a multiple of 8 "
+           "keys";
+  return "";
+}
+
 /// What the shapes and attributes of `op` have against cuBLASLt or cuDNN, or
 /// "". A plan is made for one batch, so any dimension may depend on it.
 static std::string checkCudaDetails(Operation *op) {
@@ -119,6 +151,7 @@ static std::string checkCudaDetails(Operation *op) {
     return "";
   };
   return llvm::TypeSwitch<Operation *, std::string>(op)
+      .Case([](AttentionOp attention) { return checkCudaAttention(attention); })
       .Case([&](ConvOp conv) -> std::string {
         auto input = cast<RankedTensorType>(conv.getInput().getType());
         if (conv.getPadLow() != conv.getPadHigh() &&

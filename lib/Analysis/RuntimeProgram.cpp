@@ -167,6 +167,7 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
                   .Case("conv_transpose", rt::LibraryOp::ConvTranspose)
                   .Case("matmul", rt::LibraryOp::MatMul)
                   .Case("avg_pool", rt::LibraryOp::AvgPool)
+                  .Case("attention", rt::LibraryOp::Attention)
                   .Default(std::nullopt);
   if (!kind)
     return op.emitOpError("names no library op: ") << op.getOp();
@@ -224,6 +225,10 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
   call.inputShape = shape("inputShape");
   call.weightShape = shape("weightShape");
   call.outputShape = shape("outputShape");
+  call.maskShape = shape("maskShape");
+  call.causal = flag("causal");
+  if (auto scale = fields.getAs<FloatAttr>("scale"))
+    call.scale = scale.getValueAsDouble();
   call.strides = list("strides");
   call.dilations = list("dilations");
   call.padLow = list("padLow");

@@ -191,6 +191,8 @@ Value BodyEvaluator::evaluateRoot(Value tensor, Key at) {
   if (auto reduce = dyn_cast<ReduceOp>(op);
       reduce && wide && isTrailingReduction(reduce))
     return evaluateSerially(tensor, at);
+  if (wide && isa<AttentionOp>(op))
+    return evaluateSerially(tensor, at);
   Value value =
       llvm::TypeSwitch<Operation *, Value>(op)
           .Case([&](ConstantOp constant) {
@@ -246,6 +248,9 @@ Value BodyEvaluator::evaluateRoot(Value tensor, Key at) {
           .Case([&](ConvOp conv) { return evaluateConv(conv, at); })
           .Case([&](ConvTransposeOp conv) {
             return evaluateConvTranspose(conv, at);
+          })
+          .Case([&](AttentionOp attention) {
+            return evaluateAttention(attention, at);
           })
           .Case([&](MatmulOp matmul) { return evaluateMatmul(matmul, at); });
   return k.splatIf(value, wide);

@@ -137,6 +137,10 @@ private:
                                 int64_t axis, bool isMax, bool selectLast,
                                 Key at);
 
+  // EvaluateAttention.cpp
+  /// At uniform coordinates.
+  mlir::Value evaluateAttention(AttentionOp op, Key at);
+
   // EvaluateWindow.cpp
   struct WindowShape {
     mlir::Value input;

@@ -22,7 +22,7 @@ static bool isEmittable(Operation *op) {
          isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp, ConcatOp,
              PadOp, GatherOp, GatherNdOp, UpdateSliceOp, IotaOp, RngUniformOp,
              ReduceOp, ArgMaxOp, ArgMinOp, MaxPoolOp, AvgPoolOp, ConvOp,
-             ConvTransposeOp, MatmulOp, ScatterOp, YieldOp>(op);
+             ConvTransposeOp, MatmulOp, AttentionOp, ScatterOp, YieldOp>(op);
 }
 
 bool codegen::canEmit(GroupOp group, std::string &reason) {

@@ -9,6 +9,7 @@
 #include "Emitters.h"
 #include "GroupHash.h"
 
+#include "fusion/Analysis/LibraryRules.h"
 #include "fusion/Codegen/Passes.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -64,12 +65,15 @@ private:
 
 } // namespace
 
-/// Replaces named ops by their definitions, until none is left.
+/// Replaces named ops by their definitions, until none is left but what a
+/// library computes.
 LogicalResult EmitKernels::decomposeBodies(SmallVectorImpl<GroupOp> &groups) {
   for (GroupOp group : groups) {
     SmallVector<Operation *> worklist;
     auto collect = [&](Operation *op) {
-      if (isa<DecomposableOpInterface>(op))
+      bool isServed = group.getKind() == GroupKind::Library &&
+                      isa<AttentionOp>(op) && findLibraryRule(op);
+      if (isa<DecomposableOpInterface>(op) && !isServed)
         worklist.push_back(op);
     };
     for (Operation &op : *group.getBodyBlock())

@@ -32,6 +32,7 @@ public:
   void number(StringRef key, int64_t value) {
     add(key, b.getI64IntegerAttr(value));
   }
+  void real(StringRef key, FloatAttr value) { add(key, value); }
   void numbers(StringRef key, ArrayRef<int64_t> values) {
     add(key, b.getDenseI64ArrayAttr(values));
   }
@@ -89,7 +90,7 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
   Block *body = group.getBodyBlock();
   LibraryPlan plan;
   for (Operation &op : *body)
-    if (isa<ConvOp, ConvTransposeOp, MatmulOp, AvgPoolOp>(op)) {
+    if (isa<ConvOp, ConvTransposeOp, MatmulOp, AvgPoolOp, AttentionOp>(op)) {
       if (plan.root)
         return group.emitError(
             "a library group holds exactly one contraction or "
@@ -98,8 +99,8 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
     }
   if (!plan.root)
     return group.emitError(
-        "a library group needs a conv, conv_transpose, matmul or "
-        "avg_pool; use another kind");
+        "a library group needs a conv, conv_transpose, matmul, avg_pool or "
+        "attention; use another kind");
   std::string reason;
   if (!findLibraryRule(plan.root, &reason))
     return plan.root->emitError("not served by the library: ")
@@ -195,6 +196,18 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
         call.flag("transposeRhs", matmul.getTransposeRhs());
         addOperand(matmul.getLhs());
         addOperand(matmul.getRhs());
+      })
+      .Case([&](AttentionOp attention) {
+        call.text("op", "attention");
+        call.shape("inputShape", attention.getQuery(), false);
+        call.shape("weightShape", attention.getKey(), false);
+        call.shape("outputShape", attention.getResult(), false);
+        call.real("scale", attention.getScaleAttr());
+        call.flag("causal", attention.getCausal());
+        if (attention.getMask())
+          call.shape("maskShape", attention.getMask(), false);
+        for (Value operand : attention->getOperands())
+          addOperand(operand);
       })
       .Case([&](AvgPoolOp pool) {
         bool last = pool.getLayout() == Layout::NHWC;

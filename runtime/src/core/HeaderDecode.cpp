@@ -188,13 +188,16 @@ bool Decoder::call(const fb::LibraryCall &from, LibraryCall &to) {
   to.members = from.members();
   to.computeTf32 = from.compute_tf32();
   to.weightsLast = from.weights_last();
-  return enumValue(from.op(), LibraryOp::AvgPool, to.op, "library call") &&
+  to.scale = from.scale();
+  to.causal = from.causal();
+  return enumValue(from.op(), LibraryOp::Attention, to.op, "library call") &&
          enumValue(from.activation(), Activation::GeluErf, to.activation,
                    "activation") &&
          enumValue(from.dtype(), DType::I64, to.dtype, "element type") &&
          shape(from.input_shape(), to.inputShape) &&
          shape(from.weight_shape(), to.weightShape) &&
          shape(from.output_shape(), to.outputShape) &&
+         shape(from.mask_shape(), to.maskShape) &&
          numbers(from.strides(), to.strides) &&
          numbers(from.dilations(), to.dilations) &&
          numbers(from.pad_low(), to.padLow) &&

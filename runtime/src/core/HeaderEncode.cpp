@@ -85,6 +85,10 @@ fbs::Offset<fb::LibraryCall> Encoder::call(const LibraryCall &value) {
   auto input = shape(value.inputShape);
   auto weight = shape(value.weightShape);
   auto output = shape(value.outputShape);
+  // What no other op has is stored for none.
+  fbs::Offset<fbs::Vector<const fb::Affine *>> mask;
+  if (!value.maskShape.empty())
+    mask = shape(value.maskShape);
   auto strides = builder.CreateVector(value.strides);
   auto dilations = builder.CreateVector(value.dilations);
   auto padLow = builder.CreateVector(value.padLow);
@@ -112,6 +116,10 @@ fbs::Offset<fb::LibraryCall> Encoder::call(const LibraryCall &value) {
   table.add_activation(uint8_t(value.activation));
   table.add_compute_tf32(value.computeTf32);
   table.add_weights_last(value.weightsLast);
+  if (!mask.IsNull())
+    table.add_mask_shape(mask);
+  table.add_scale(value.scale);
+  table.add_causal(value.causal);
   return table.Finish();
 }
 

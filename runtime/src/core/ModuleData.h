@@ -80,7 +80,13 @@ struct Operand {
   DType dtype = DType::I8;
 };
 
-enum class LibraryOp : uint8_t { Conv, ConvTranspose, MatMul, AvgPool };
+enum class LibraryOp : uint8_t {
+  Conv,
+  ConvTranspose,
+  MatMul,
+  AvgPool,
+  Attention
+};
 
 /// What a library call applies to its result, last of all.
 enum class Activation : uint8_t { None, Relu, GeluTanh, GeluErf };
@@ -90,8 +96,9 @@ enum class Activation : uint8_t { None, Relu, GeluTanh, GeluErf };
 ///
 /// Operands of the call, in order: Conv/ConvTranspose `input, weights[, bias]
 /// [, addend], output`; MatMul `lhs, rhs[, bias][, addend], output`; AvgPool
-/// `input, output`. `addend` is added to the result elementwise (after the
-/// bias) and has the output's shape; it may be the same range as the output.
+/// `input, output`; Attention `query, key, value[, mask], output`. `addend` is
+/// added to the result elementwise (after the bias) and has the output's shape;
+/// it may be the same range as the output.
 /// With several `members` nothing that one writes is read by another.
 struct LibraryCall {
   LibraryOp op = LibraryOp::Conv;
@@ -100,11 +107,12 @@ struct LibraryCall {
   bool hasAddend = false;
   bool channelsLast = false; ///< memory order of input and output (NHWC)
   /// Conv: input [N,C,spatial]; MatMul: lhs [batch..., M, K] before transposes;
-  /// AvgPool: input.
+  /// AvgPool: input; Attention: query [B, H, S, D].
   std::vector<Affine> inputShape;
-  /// Conv: weights [O, C/g, k...]; ConvTranspose: [C, O/g, k...]; MatMul: rhs.
+  /// Conv: weights [O, C/g, k...]; ConvTranspose: [C, O/g, k...]; MatMul: rhs;
+  /// Attention: key [B, G, T, D]; the value is [B, G, T, E].
   std::vector<Affine> weightShape;
-  std::vector<Affine> outputShape;
+  std::vector<Affine> outputShape; ///< Attention: [B, H, S, E]
   std::vector<int64_t> strides, dilations, padLow, padHigh; ///< spatial
   std::vector<int64_t> window; ///< AvgPool only: spatial
   int64_t groups = 1;
@@ -119,6 +127,11 @@ struct LibraryCall {
   /// Conv, ConvTranspose with `channelsLast`: weights are stored [O, k..., C/g]
   /// or [C, k..., O/g]; their shape is told as ever.
   bool weightsLast = false;
+  /// Attention: [B or 1, H or 1, S, T], added to the scaled scores; empty
+  /// without a mask.
+  std::vector<Affine> maskShape;
+  double scale = 0;    ///< Attention: of the scores
+  bool causal = false; ///< Attention: keys t > s + (T - S) are left out
 };
 
 /// A kernel of the module's native code run over `units` independent units of

@@ -11,6 +11,8 @@
 #include "Text.h"
 #include "VerifyModule.h"
 
+#include <cmath>
+
 using namespace fusion::rt;
 
 namespace {
@@ -36,6 +38,7 @@ private:
   Status verifyConvTranspose(int64_t batch);
   Status verifyAvgPool(int64_t batch);
   Status verifyMatMul(int64_t batch);
+  Status verifyAttention(int64_t batch);
   Status verifyChannels(int64_t inputChannels, int64_t outputChannels,
                         int64_t weightRows, int64_t weightColumns);
   /// Whether input, window and output of spatial dimension `i` agree, where
@@ -56,12 +59,16 @@ private:
 
 Status CallVerifier::verifyOperands() {
   bool isPool = call.op == LibraryOp::AvgPool;
-  if (isPool && (call.hasBias || call.hasAddend))
-    return bad("a pool has neither bias nor addend");
+  bool isAttention = call.op == LibraryOp::Attention;
+  if ((isPool || isAttention) && (call.hasBias || call.hasAddend))
+    return bad("a pool or attention has neither bias nor addend");
   if (call.members < 1 || uint64_t(call.members) > limits::kOperands)
     return bad(std::to_string(call.members) +
                " members; a call has 1 to 65536");
-  size_t perMember = isPool ? 2 : 3 + call.hasBias + call.hasAddend;
+  bool hasMask = !call.maskShape.empty();
+  size_t perMember = isPool        ? 2
+                     : isAttention ? 4 + hasMask
+                                   : 3 + call.hasBias + call.hasAddend;
   size_t expected = perMember * size_t(call.members);
   if (operands.size() != expected)
     return bad(std::to_string(operands.size()) + " operands instead of " +
@@ -69,6 +76,14 @@ Status CallVerifier::verifyOperands() {
   std::vector<const std::vector<Affine> *> shapes = {&call.inputShape};
   if (!isPool)
     shapes.push_back(&call.weightShape);
+  std::vector<Affine> valueShape;
+  if (isAttention) {
+    valueShape = call.weightShape;
+    valueShape[3] = call.outputShape[3];
+    shapes.push_back(&valueShape);
+  }
+  if (hasMask)
+    shapes.push_back(&call.maskShape);
   // The bias has one element per output channel (conv) or column (matmul).
   std::vector<Affine> biasShape;
   if (call.hasBias) {
@@ -252,21 +267,54 @@ Status CallVerifier::verifyMatMul(int64_t batch) {
   return {};
 }
 
+Status CallVerifier::verifyAttention(int64_t batch) {
+  auto query = [&](size_t i) { return at(call.inputShape, i, batch); };
+  auto key = [&](size_t i) { return at(call.weightShape, i, batch); };
+  auto output = [&](size_t i) { return at(call.outputShape, i, batch); };
+  if (key(1) < 1 || query(1) % key(1) != 0)
+    return bad(std::to_string(query(1)) +
+               " heads are not divisible by the groups of the key " +
+               shapeText(call.weightShape));
+  if (query(0) != key(0) || query(3) != key(3))
+    return bad("query " + shapeText(call.inputShape) + " and key " +
+               shapeText(call.weightShape) + " differ in batch or depth");
+  for (size_t i = 0; i < 3; ++i)
+    if (output(i) != query(i))
+      return bad("output " + shapeText(call.outputShape) +
+                 " does not follow from query " + shapeText(call.inputShape));
+  if (call.maskShape.empty())
+    return {};
+  auto mask = [&](size_t i) { return at(call.maskShape, i, batch); };
+  if ((mask(0) != 1 && mask(0) != query(0)) ||
+      (mask(1) != 1 && mask(1) != query(1)) || mask(2) != query(2) ||
+      mask(3) != key(2))
+    return bad("the mask " + shapeText(call.maskShape) +
+               " does not fit the scores");
+  return {};
+}
+
 Status CallVerifier::verify() {
   bool isMatMul = call.op == LibraryOp::MatMul;
   bool isPool = call.op == LibraryOp::AvgPool;
-  if (uint8_t(call.op) > uint8_t(LibraryOp::AvgPool) ||
+  bool isAttention = call.op == LibraryOp::Attention;
+  if (uint8_t(call.op) > uint8_t(LibraryOp::Attention) ||
       uint8_t(call.dtype) > uint8_t(DType::I64) ||
       uint8_t(call.activation) > uint8_t(Activation::GeluErf))
     return bad("unknown library call, element type or activation");
-  if (isPool && call.activation != Activation::None)
-    return bad("a pool has no activation");
-  if (call.weightsLast && (isPool || isMatMul || !call.channelsLast))
+  if ((isPool || isAttention) && call.activation != Activation::None)
+    return bad("a pool or attention has no activation");
+  if (isAttention ? !std::isfinite(call.scale)
+                  : !call.maskShape.empty() || call.scale != 0 || call.causal)
+    return bad("only attention has a mask, causal or a scale, which is finite");
+  if (call.weightsLast &&
+      (isPool || isMatMul || isAttention || !call.channelsLast))
     return bad("only weights of a convolution on channels-last images can be "
                "laid out channels-last");
   size_t rank = call.outputShape.size();
-  for (auto *shape : {&call.inputShape, &call.weightShape, &call.outputShape}) {
-    if (shape == &call.weightShape && isPool)
+  for (auto *shape : {&call.inputShape, &call.weightShape, &call.outputShape,
+                      &call.maskShape}) {
+    if ((shape == &call.weightShape && isPool) ||
+        (shape == &call.maskShape && shape->empty()))
       continue;
     if (shape->size() > limits::kRank || shape->size() < 2 ||
         shape->size() > rank)
@@ -282,7 +330,12 @@ Status CallVerifier::verify() {
   // The library's own limit.
   if (rank > 12)
     return bad("more than 12 dimensions");
-  if (!isMatMul) {
+  if (isAttention) {
+    if (rank != 4 || call.inputShape.size() != 4 ||
+        call.weightShape.size() != 4 ||
+        (!call.maskShape.empty() && call.maskShape.size() != 4))
+      return bad("attention has rank 4");
+  } else if (!isMatMul) {
     if (call.inputShape.size() != rank ||
         (!isPool && call.weightShape.size() != rank))
       return bad("input, weights and output differ in rank");
@@ -293,8 +346,9 @@ Status CallVerifier::verify() {
     Status status = call.op == LibraryOp::Conv ? verifyConv(batch)
                     : call.op == LibraryOp::ConvTranspose
                         ? verifyConvTranspose(batch)
-                    : isPool ? verifyAvgPool(batch)
-                             : verifyMatMul(batch);
+                    : isPool      ? verifyAvgPool(batch)
+                    : isAttention ? verifyAttention(batch)
+                                  : verifyMatMul(batch);
     FUSION_RT_TRY(status);
   }
   return {};

@@ -350,6 +350,8 @@ Status ModuleVerifier::verifyCommand(const Command &command) {
     FUSION_RT_TRY(verifyLibraryCall(command.call, command.operands,
                                     command.name, program.minBatch,
                                     program.maxBatch));
+    if (!isCuda && command.call.op == LibraryOp::Attention)
+      return bad("attention in a call of the CPU", command.name);
     if (!isCuda && (command.call.activation != Activation::None ||
                     command.call.computeTf32 || command.call.weightsLast))
       return bad("an activation, tf32 or laid out weights in a call of the CPU",

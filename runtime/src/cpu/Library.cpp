@@ -241,6 +241,8 @@ Expected<PreparedCall> Library::prepare(const LibraryCall &call,
         make<dnnl::matmul>(result, cpu, attr, weights, scratchpad, spec.input,
                            spec.weights, spec.output);
       break;
+    case LibraryOp::Attention:
+      return refuse("it has no attention");
     case LibraryOp::AvgPool:
       make<dnnl::pooling_forward>(
           result, cpu, attr, weights, scratchpad, prop_kind::forward_inference,

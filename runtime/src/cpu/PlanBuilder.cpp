@@ -193,6 +193,8 @@ double PlanBuilder::multiplyAdds(const LibraryCall &call, int64_t rows) const {
     for (int64_t size : call.window)
       outputs *= double(size);
     return outputs;
+  case LibraryOp::Attention: // refused when the module is verified
+    break;
   }
   return outputs;
 }

@@ -1,7 +1,7 @@
-//===- Dnn.h - Convolutions by cuDNN ----------------------------*- C++ -*-===//
+//===- Dnn.h - Convolutions and attention by cuDNN --------------*- C++ -*-===//
 //
-// Plans convolutions with what follows them at concrete sizes. Nothing of
-// cuDNN's headers is needed to build.
+// Plans convolutions with what follows them, and attention, at concrete sizes.
+// Nothing of cuDNN's headers is needed to build.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_RUNTIME_CUDA_DNN_H
@@ -35,6 +35,13 @@ public:
   /// first is what `planConv` takes.
   Expected<std::vector<std::unique_ptr<DnnCall>>>
   planConvs(const LibraryCall &call, int64_t batch, BlasLt *blas, size_t most);
+  /// `call.op` is Attention, of F16 or BF16. `Resources` if no engine computes
+  /// it.
+  Expected<std::unique_ptr<CudaCall>> planAttention(const LibraryCall &call,
+                                                    int64_t batch);
+  /// Up to `most` ways to compute it, as `planConvs`.
+  Expected<std::vector<std::unique_ptr<DnnCall>>>
+  planAttentions(const LibraryCall &call, int64_t batch, size_t most);
   /// Whether `planConv` needs `blas`.
   static bool movesWeights(const LibraryCall &call);
 

@@ -30,16 +30,21 @@ enum class DnnKind : int {
   PointwiseOp = 13,
   Graph = 15,
   VariantPack = 16,
-  Tensor = 17
+  Tensor = 17,
+  MatMul = 18,
+  MatMulOp = 19,
+  Reduction = 21,
+  ReductionOp = 22,
+  Attention = 41 // since 9.13
 };
 
 // Types of attributes
 constexpr int kDnnHandle = 0, kDnnDataType = 1, kDnnBool = 2, kDnnInt64 = 3,
               kDnnFloat = 4, kDnnPointer = 6, kDnnConvolutionMode = 7,
               kDnnHeuristicsMode = 8, kDnnNote = 11, kDnnPointwiseMode = 14,
-              kDnnDescriptor = 15;
+              kDnnDescriptor = 15, kDnnReduction = 18;
 // Attributes
-constexpr int kPointwiseMode = 0, kPointwisePrecision = 1,
+constexpr int kPointwiseMode = 0, kPointwisePrecision = 1, kPointwiseAxis = 9,
               kConvolutionType = 100, kConvolutionMode = 101,
               kConvolutionDilations = 102, kConvolutionStrides = 103,
               kConvolutionPostPads = 104, kConvolutionPrePads = 105,
@@ -50,14 +55,22 @@ constexpr int kPointwiseMode = 0, kPointwisePrecision = 1,
               kForwardConvolution = 702, kForwardW = 703, kForwardX = 704,
               kForwardY = 705, kGradientAlpha = 706, kPointwiseOp = 750,
               kPointwiseX = 751, kPointwiseB = 752, kPointwiseY = 753,
-              kGraphHandle = 800, kGraphOps = 801, kTensorAlignment = 900,
-              kTensorType = 901, kTensorDims = 902, kTensorStrides = 903,
-              kTensorId = 906, kTensorVirtual = 907, kPackIds = 1000,
-              kPackPointers = 1001, kPackWorkspace = 1003, kEngineNumber = 1301,
-              kEngineNotes = 1303;
+              kPointwiseT = 758, kGraphHandle = 800, kGraphOps = 801,
+              kTensorAlignment = 900, kTensorType = 901, kTensorDims = 902,
+              kTensorStrides = 903, kTensorId = 906, kTensorVirtual = 907,
+              kTensorByValue = 908, kPackIds = 1000, kPackPointers = 1001,
+              kPackWorkspace = 1003, kEngineNumber = 1301, kEngineNotes = 1303,
+              kMatMulType = 1500, kMatMulA = 1520, kMatMulB = 1521,
+              kMatMulC = 1522, kMatMulOp = 1523, kReductionMode = 1600,
+              kReductionType = 1601, kReductionX = 1610, kReductionY = 1611,
+              kReductionOp = 1612, kAttentionQ = 2800, kAttentionK = 2801,
+              kAttentionV = 2802, kAttentionO = 2803, kAttentionScale = 2805;
 // Values
-constexpr int kDnnF32 = 0, kDnnF16 = 2, kDnnBF16 = 9;
-constexpr int kCrossCorrelation = 1, kModeAdd = 0, kModeRelu = 100;
+constexpr int kDnnF32 = 0, kDnnF16 = 2, kDnnI32 = 4, kDnnBF16 = 9, kDnnI1 = 11;
+constexpr int kCrossCorrelation = 1, kModeAdd = 0, kModeMul = 1, kModeDiv = 6,
+              kModeSub = 9, kModeExp = 13, kModeLog = 15, kModeRelu = 100,
+              kModeNotLess = 303, kModeIndex = 501, kModeSelect = 601;
+constexpr int kReduceAdd = 0, kReduceMax = 3;
 constexpr int kHeuristicsFallback = 2, kHeuristicsA = 3;
 constexpr int kNoteTensorCore = 0, kNoteDownConvert = 1,
               kNoteReducedPrecision = 2, kNoteFft = 3,

@@ -7,6 +7,7 @@
 #include "DnnGraph.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
@@ -31,8 +32,13 @@ Status DnnPlan::run(const DnnApi &api, DnnHandle handle, CUstream stream,
                     "cuDNN needs operands that start at a multiple of 16 "
                     "bytes; compile with --no-fuse=vertical");
   }
+  std::vector<int64_t> named = ids;
+  for (DnnNumber &number : numbers) {
+    named.push_back(number.id);
+    pointers.push_back(&number.bits);
+  }
   DnnObject pack(api, DnnKind::VariantPack);
-  pack.set(kPackIds, ids);
+  pack.set(kPackIds, named);
   pack.set(kPackPointers, kDnnPointer, pointers.size(), pointers.data());
   pack.set(kPackWorkspace, kDnnPointer, 1, &workspace);
   FUSION_RT_TRY(pack.finish());
@@ -62,9 +68,39 @@ DnnGraph::Tensor DnnGraph::addMemory(int64_t id, int type, const Dims &dims,
   return add(id, type, dims, strides, /*isVirtual=*/false);
 }
 
-DnnGraph::Tensor DnnGraph::addVirtual(const Dims &dims, const Dims &strides) {
-  return add(kFirstVirtual + int64_t(tensors.size()), kDnnF32, dims, strides,
+DnnGraph::Tensor DnnGraph::addVirtual(const Dims &dims, const Dims &strides,
+                                      int type) {
+  return add(kFirstVirtual + int64_t(tensors.size()), type, dims, strides,
              /*isVirtual=*/true);
+}
+
+DnnGraph::Tensor DnnGraph::addNumber(int type, uint32_t bits, size_t rank) {
+  DnnNumber number;
+  number.id = kFirstVirtual + int64_t(tensors.size());
+  number.bits = bits;
+  numbers.push_back(number);
+  DnnObject tensor(api, DnnKind::Tensor);
+  const Dims ones(rank, 1);
+  const bool isByValue = true;
+  tensor.set(kTensorType, kDnnDataType, type);
+  tensor.set(kTensorDims, ones);
+  tensor.set(kTensorStrides, ones);
+  tensor.set(kTensorId, kDnnInt64, 1, &number.id);
+  tensor.set(kTensorAlignment, kDnnInt64, 1, &kAlignment);
+  tensor.set(kTensorByValue, kDnnBool, 1, &isByValue);
+  note(tensor.finish());
+  tensors.push_back(std::move(tensor));
+  return tensors.size() - 1;
+}
+
+DnnGraph::Tensor DnnGraph::addNumber(float value, size_t rank) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return addNumber(kDnnF32, bits, rank);
+}
+
+DnnGraph::Tensor DnnGraph::addNumber(int32_t value, size_t rank) {
+  return addNumber(kDnnI32, uint32_t(value), rank);
 }
 
 void DnnGraph::addConvolution(Tensor x, Tensor w, Tensor y,
@@ -95,19 +131,65 @@ void DnnGraph::addConvolution(Tensor x, Tensor w, Tensor y,
   ops.push_back(std::move(op));
 }
 
-void DnnGraph::addPointwise(int mode, Tensor x, const Tensor *b, Tensor y) {
+void DnnGraph::addPointwise(int mode, Tensor x, const Tensor *b,
+                            const Tensor *t, Tensor y, int precision,
+                            int64_t axis) {
   DnnObject pointwise(api, DnnKind::Pointwise);
   pointwise.set(kPointwiseMode, kDnnPointwiseMode, mode);
-  pointwise.set(kPointwisePrecision, kDnnDataType, kDnnF32);
+  pointwise.set(kPointwisePrecision, kDnnDataType, precision);
+  if (axis >= 0)
+    pointwise.set(kPointwiseAxis, kDnnInt64, 1, &axis);
   note(pointwise.finish());
   DnnObject op(api, DnnKind::PointwiseOp);
   op.set(kPointwiseOp, pointwise);
   op.set(kPointwiseX, tensors[x]);
   if (b)
     op.set(kPointwiseB, tensors[*b]);
+  if (t)
+    op.set(kPointwiseT, tensors[*t]);
   op.set(kPointwiseY, tensors[y]);
   note(op.finish());
   attributes.push_back(std::move(pointwise));
+  ops.push_back(std::move(op));
+}
+
+void DnnGraph::addMatMul(Tensor a, Tensor b, Tensor c) {
+  DnnObject matmul(api, DnnKind::MatMul);
+  matmul.set(kMatMulType, kDnnDataType, kDnnF32);
+  note(matmul.finish());
+  DnnObject op(api, DnnKind::MatMulOp);
+  op.set(kMatMulA, tensors[a]);
+  op.set(kMatMulB, tensors[b]);
+  op.set(kMatMulC, tensors[c]);
+  op.set(kMatMulOp, matmul);
+  note(op.finish());
+  attributes.push_back(std::move(matmul));
+  ops.push_back(std::move(op));
+}
+
+void DnnGraph::addReduction(int mode, Tensor x, Tensor y) {
+  DnnObject reduction(api, DnnKind::Reduction);
+  reduction.set(kReductionType, kDnnDataType, kDnnF32);
+  reduction.set(kReductionMode, kDnnReduction, mode);
+  note(reduction.finish());
+  DnnObject op(api, DnnKind::ReductionOp);
+  op.set(kReductionX, tensors[x]);
+  op.set(kReductionY, tensors[y]);
+  op.set(kReductionOp, reduction);
+  note(op.finish());
+  attributes.push_back(std::move(reduction));
+  ops.push_back(std::move(op));
+}
+
+void DnnGraph::addAttention(Tensor q, Tensor k, Tensor v, Tensor scale,
+                            Tensor o) {
+  DnnObject op(api, DnnKind::Attention);
+  op.set(kAttentionQ, tensors[q]);
+  op.set(kAttentionK, tensors[k]);
+  op.set(kAttentionV, tensors[v]);
+  op.set(kAttentionO, tensors[o]);
+  op.set(kAttentionScale, tensors[scale]);
+  note(op.finish());
   ops.push_back(std::move(op));
 }
 
@@ -178,6 +260,7 @@ Status DnnGraph::tryMode(const DnnObject &graph, int mode,
       made.engine = std::to_string(number);
     made.workspace = uint64_t(std::max<int64_t>(size, 0));
     made.ids = ids;
+    made.numbers = numbers;
     plans.push_back(std::move(made));
   }
   return last;

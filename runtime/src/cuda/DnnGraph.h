@@ -12,12 +12,19 @@
 
 namespace fusion::rt::cuda {
 
+/// A number that a graph reads from the host: f32 or i32 by its bits.
+struct DnnNumber {
+  int64_t id = 0;
+  uint32_t bits = 0;
+};
+
 /// A way to run a graph.
 struct DnnPlan {
   DnnObject plan;
   std::vector<int64_t> ids; ///< of the tensors in memory
-  uint64_t workspace = 0;   ///< bytes
-  std::string engine;       ///< cuDNN's number of it, for messages
+  std::vector<DnnNumber> numbers;
+  uint64_t workspace = 0; ///< bytes
+  std::string engine;     ///< cuDNN's number of it, for messages
 
   /// Runs it on `stream`; `memory[id]` is the address of a tensor.
   Status run(const DnnApi &api, DnnHandle handle, CUstream stream,
@@ -34,8 +41,11 @@ public:
 
   /// A tensor in memory: `id` is its index into what `DnnPlan::run` is given.
   Tensor addMemory(int64_t id, int type, const Dims &dims, const Dims &strides);
-  /// An f32 tensor that is never written to memory, nor are its strides.
-  Tensor addVirtual(const Dims &dims, const Dims &strides);
+  /// A tensor that is never written to memory, nor are its strides.
+  Tensor addVirtual(const Dims &dims, const Dims &strides, int type = kDnnF32);
+  /// One number of `rank` dimensions, which the plan keeps.
+  Tensor addNumber(float value, size_t rank);
+  Tensor addNumber(int32_t value, size_t rank);
 
   struct Window {
     Dims strides, dilations, padLow, padHigh;
@@ -45,15 +55,26 @@ public:
   void addConvolution(Tensor x, Tensor w, Tensor y, const Window &window,
                       bool isGradient);
   /// y = mode(x), or mode(x, *b), in f32.
-  void addPointwise(int mode, Tensor x, const Tensor *b, Tensor y);
+  void addPointwise(int mode, Tensor x, const Tensor *b, Tensor y) {
+    addPointwise(mode, x, b, nullptr, y, kDnnF32, /*axis=*/-1);
+  }
+  /// y = mode(x, *b, *t) in `precision`; an index is that along `axis`.
+  void addPointwise(int mode, Tensor x, const Tensor *b, const Tensor *t,
+                    Tensor y, int precision, int64_t axis);
+  /// c = a b, matrices in the last two dimensions, summed in f32.
+  void addMatMul(Tensor a, Tensor b, Tensor c);
+  /// y = x reduced where y's dimensions are 1, in f32.
+  void addReduction(int mode, Tensor x, Tensor y);
+  /// o = softmax(scale q k^T) v, k as [batch, heads, length, depth].
+  void addAttention(Tensor q, Tensor k, Tensor v, Tensor scale, Tensor o);
 
   /// What an engine may do beside computing in the operands' precision, the
   /// same bits at every run, NaN and infinity where the sums have them.
   struct Promises {
     /// f32 may become tf32 or narrower.
     bool mayNarrow = false;
-    /// A relu behind a convolution passes NaN on. Seen with cuDNN 9: the engines
-    /// that compute anything, slowly, give 0 instead.
+    /// A relu behind a convolution passes NaN on. Seen with cuDNN 9: the
+    /// engines that compute anything, slowly, give 0 instead.
     bool reluKeepsNan = false;
   };
   /// Up to `most` plans, in the order of cuDNN's heuristics; at least one.
@@ -65,6 +86,7 @@ private:
     if (error.ok())
       error = status;
   }
+  Tensor addNumber(int type, uint32_t bits, size_t rank);
   Tensor add(int64_t id, int type, const Dims &dims, const Dims &strides,
              bool isVirtual);
   bool keeps(const Promises &promises, const DnnObject &engine) const;
@@ -75,6 +97,7 @@ private:
   DnnHandle handle;
   std::vector<DnnObject> tensors, ops, attributes;
   std::vector<int64_t> ids;
+  std::vector<DnnNumber> numbers;
   Status error;
 };
 

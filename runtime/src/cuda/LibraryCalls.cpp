@@ -1,6 +1,7 @@
 //===- LibraryCalls.cpp - Contractions that a CUDA library does -----------===//
 //
-// Opens cuBLASLt for the first product and cuDNN for the first convolution.
+// Opens cuBLASLt for the first product and cuDNN for the first convolution or
+// attention.
 //
 //===----------------------------------------------------------------------===//
 #include "LibraryCalls.h"
@@ -45,7 +46,8 @@ Expected<std::unique_ptr<CudaCall>> Libraries::plan(const LibraryCall &call,
     return Status(Code::Rejected,
                   "no CUDA library is called for this op or element type; "
                   "compile the model again");
-  if (isMatMul || Dnn::movesWeights(call))
+  bool isAttention = call.op == LibraryOp::Attention;
+  if (isMatMul || (!isAttention && Dnn::movesWeights(call)))
     FUSION_RT_TRY(openBlas());
   if (isMatMul)
     return blas->planMatMul(call, batch);
@@ -55,6 +57,8 @@ Expected<std::unique_ptr<CudaCall>> Libraries::plan(const LibraryCall &call,
       return opened.status();
     dnn = std::move(*opened);
   }
+  if (isAttention)
+    return dnn->planAttention(call, batch);
   return dnn->planConv(call, batch, blas.get());
 }
 

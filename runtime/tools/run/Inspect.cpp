@@ -46,7 +46,7 @@ static void printLaunch(const Module &module, const KernelLaunch &launch) {
 
 const char *fusion::rt::libraryOpName(LibraryOp op) {
   static const char *const names[] = {"conv", "conv_transpose", "matmul",
-                                      "avg_pool"};
+                                      "avg_pool", "attention"};
   return names[uint8_t(op)];
 }
 
@@ -65,7 +65,7 @@ static void printCommand(const Module &module, size_t index) {
     printLaunch(module, command.launch);
     break;
   case CommandKind::Call:
-    std::printf("call '%s': %s %s%s%s%s%s %s x %s -> %s %s",
+    std::printf("call '%s': %s %s%s%s%s%s%s%s %s x %s -> %s %s",
                 escape(command.name).c_str(), libraryOpName(command.call.op),
                 dtypeName(command.call.dtype),
                 command.call.weightsLast    ? " nhwc ohwi"
@@ -77,6 +77,8 @@ static void printCommand(const Module &module, size_t index) {
                                          : "",
                 activationText(command.call.activation),
                 command.call.computeTf32 ? " tf32" : "",
+                command.call.causal ? " causal" : "",
+                command.call.maskShape.empty() ? "" : " +mask",
                 shapeText(command.call.inputShape).c_str(),
                 shapeText(command.call.weightShape).c_str(),
                 shapeText(command.call.outputShape).c_str(),
