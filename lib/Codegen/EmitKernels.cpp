@@ -65,15 +65,18 @@ private:
 
 } // namespace
 
-/// Replaces named ops by their definitions, until none is left but what a
-/// library computes.
+/// Replaces named ops by their definitions, until none is left but attention
+/// that a library computes, or a loop, whose elements would compute a softmax
+/// for each key.
 LogicalResult EmitKernels::decomposeBodies(SmallVectorImpl<GroupOp> &groups) {
   for (GroupOp group : groups) {
     SmallVector<Operation *> worklist;
     auto collect = [&](Operation *op) {
-      bool isServed = group.getKind() == GroupKind::Library &&
-                      isa<AttentionOp>(op) && findLibraryRule(op);
-      if (isa<DecomposableOpInterface>(op) && !isServed)
+      bool stays =
+          isa<AttentionOp>(op) &&
+          (group.getKind() == GroupKind::Loop ||
+           (group.getKind() == GroupKind::Library && findLibraryRule(op)));
+      if (isa<DecomposableOpInterface>(op) && !stays)
         worklist.push_back(op);
     };
     for (Operation &op : *group.getBodyBlock())

@@ -4,9 +4,10 @@
 // every way that keeps our promises, in the order of cuDNN's heuristics, and
 // prints the time of each, and whether a NaN of the image comes through. The
 // first is what a module runs. A line of LIST reads: dtype N C H W O KH KW low
-// high stride groups, where low and high are the padding; without LIST the
-// three convolutions of the suite `seed2` are taken. Eight sets of operands
-// take turns, so that none is found in the cache.
+// high stride groups, where low and high are the padding, or: dtype attention B
+// H G S T D causal; without LIST the three convolutions of the suite `seed2`
+// are taken. Eight sets of operands take turns, so that none is found in the
+// cache.
 //
 //===----------------------------------------------------------------------===//
 #include "Dnn.h"
@@ -31,7 +32,30 @@ struct Case {
   LibraryCall call;
 };
 
+DType typeOf(const std::string &name) {
+  return name == "f32" ? DType::F32 : name == "bf16" ? DType::BF16 : DType::F16;
+}
+
+bool parseAttention(const std::string &line, LibraryCall &call) {
+  std::istringstream in(line);
+  std::string dtype, op;
+  int64_t b, h, g, s, t, d, causal;
+  if (!(in >> dtype >> op >> b >> h >> g >> s >> t >> d >> causal) ||
+      op != "attention")
+    return false;
+  call.op = LibraryOp::Attention;
+  call.dtype = typeOf(dtype);
+  call.inputShape = call.outputShape = {{0, b}, {0, h}, {0, s}, {0, d}};
+  call.weightShape = {{0, b}, {0, g}, {0, t}, {0, d}};
+  call.scale = 0.125;
+  call.causal = causal != 0;
+  return true;
+}
+
 bool parse(const std::string &line, Case &result) {
+  result.text = line;
+  if (parseAttention(line, result.call))
+    return true;
   std::istringstream in(line);
   std::string dtype;
   int64_t n, c, h, w, o, kh, kw, low, high, step, groups;
@@ -39,9 +63,7 @@ bool parse(const std::string &line, Case &result) {
         step >> groups))
     return false;
   LibraryCall &call = result.call;
-  call.dtype = dtype == "f32"    ? DType::F32
-               : dtype == "bf16" ? DType::BF16
-                                 : DType::F16;
+  call.dtype = typeOf(dtype);
   call.hasBias = call.channelsLast = call.weightsLast = true;
   call.activation = Activation::Relu;
   call.inputShape = {{0, n}, {0, c}, {0, h}, {0, w}};
@@ -55,7 +77,6 @@ bool parse(const std::string &line, Case &result) {
   call.padLow = {low, low};
   call.padHigh = {high, high};
   call.groups = groups;
-  result.text = line;
   return true;
 }
 
@@ -191,12 +212,16 @@ Status Bench::time(DnnCall &call, const std::vector<void *> &operands,
 
 Status Bench::run(const Case &test) {
   const LibraryCall &call = test.call;
+  bool isAttention = call.op == LibraryOp::Attention;
   std::vector<void *> operands;
   for (int set = 0; set < kSets; ++set)
     for (auto *shape :
          {&call.inputShape, &call.weightShape,
           (const std::vector<Affine> *)nullptr, &call.outputShape}) {
+      // A bias, or the value, which is like the key.
       std::vector<Affine> bias = {call.outputShape[1]};
+      if (isAttention)
+        bias = call.weightShape;
       auto address = fill(shape ? *shape : bias, call.dtype,
                           shape == &call.inputShape && set == 0);
       if (!address)
@@ -206,9 +231,13 @@ Status Bench::run(const Case &test) {
   Status status;
   // At last the first plan again, for weights that it has to lay out.
   for (bool isLaidOut : {true, false}) {
+    if (isAttention && !isLaidOut)
+      continue;
     LibraryCall asked = call;
-    asked.weightsLast = isLaidOut;
-    auto planned = dnn->planConvs(asked, 1, blas.get(), isLaidOut ? 64 : 1);
+    asked.weightsLast = isLaidOut && !isAttention;
+    auto planned =
+        isAttention ? dnn->planAttentions(asked, 1, 64)
+                    : dnn->planConvs(asked, 1, blas.get(), isLaidOut ? 64 : 1);
     if (!planned)
       return planned.status();
     for (size_t i = 0; i < planned->size() && status.ok(); ++i) {

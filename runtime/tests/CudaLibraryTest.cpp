@@ -129,6 +129,8 @@ int main(int argc, char **argv) {
     runProducts(tests);
     if (tests.missing.ok())
       runConvolutions(tests);
+    if (tests.missing.ok())
+      runAttention(tests);
     status = tests.missing;
     if (status.ok()) {
       std::printf("%lld passed, %lld failed\n", (long long)tests.passed,

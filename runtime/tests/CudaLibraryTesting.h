@@ -2,9 +2,9 @@
 //
 // Runs a library call on a GPU, in a captured graph as a session does, and
 // compares its output with a loop on the CPU. Data are small integers: sums are
-// exact before they are rounded, so all but gelu must be equal, and what lies
-// beyond the integers of bf16 within one of its steps (a convolution may be
-// rounded before its epilogue).
+// exact before they are rounded, so all but gelu and attention must be equal,
+// and what lies beyond the integers of bf16 within one of its steps (a
+// convolution may be rounded before its epilogue).
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_RUNTIME_TESTS_CUDALIBRARYTESTING_H
@@ -317,6 +317,7 @@ public:
           value += in[next++][i];
         double expected = roundTo(activate(value, call.activation), call.dtype);
         bool isExact = call.activation != Activation::GeluTanh &&
+                       call.op != LibraryOp::Attention &&
                        (call.dtype != DType::BF16 || std::fabs(expected) < 256);
         double error = std::fabs(out[i] - expected);
         if (std::isnan(expected) ? std::isnan(out[i])
@@ -364,6 +365,8 @@ inline std::string textOf(const Shape &shape) {
 
 /// All convolutions that LibraryRules gives to cuDNN.
 void runConvolutions(Tests &tests);
+/// Attention as LibraryRules gives it to cuDNN.
+void runAttention(Tests &tests);
 
 } // namespace fusion::rt::cuda
 

@@ -11,6 +11,7 @@
 #include "Session.h"
 #include "TestModules.h"
 
+#include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
@@ -515,6 +516,73 @@ TEST(ModuleFile, MembersOfACallAreKeptAndChecked) {
   refused([](Command &c) { c.operands[3].writes = true; }, "is an input");
   refused([](Command &c) { c.operands[2].writes = false; }, "is the output");
   refused([](Command &c) { c.operands[5].range = c.operands[2].range; }, "S2");
+}
+
+/// Attention of a GPU: [B, 4, 3, 8] over [B, 2, 5, 8], values of 6 columns, a
+/// mask for all heads.
+Module attentionModule() {
+  ModuleBuilder builder(2);
+  ByteRange q = builder.input("q", {1, 4, 3, 8}, true),
+            k = builder.input("k", {1, 2, 5, 8}, true),
+            v = builder.input("v", {1, 2, 5, 6}, true),
+            m = builder.input("m", {1, 1, 3, 5}, true);
+  ByteRange y = builder.output("y", {1, 4, 3, 6}, true);
+  LibraryCall call;
+  call.op = LibraryOp::Attention;
+  call.inputShape = {{1, 0}, {0, 4}, {0, 3}, {0, 8}};
+  call.weightShape = {{1, 0}, {0, 2}, {0, 5}, {0, 8}};
+  call.outputShape = {{1, 0}, {0, 4}, {0, 3}, {0, 6}};
+  call.maskShape = {{1, 0}, {0, 1}, {0, 3}, {0, 5}};
+  call.scale = 0.25;
+  call.causal = true;
+  builder.call(call, {q, k, v, m}, y);
+  Module module = builder.build();
+  module.target = "cuda:sm_90";
+  module.cpu.clear();
+  module.cpuFeatures.clear();
+  return module;
+}
+
+TEST(ModuleFile, AttentionIsKeptAndChecked) {
+  Aligned aligned(write(attentionModule()));
+  auto view = readModule(aligned.data(), aligned.size());
+  ASSERT_TRUE(view.ok()) << view.status().message();
+  const LibraryCall &call = view->module.program.commands[0].call;
+  EXPECT_EQ(call.op, LibraryOp::Attention);
+  ASSERT_EQ(call.maskShape.size(), 4u);
+  EXPECT_EQ(call.maskShape[0].scale, 1);
+  EXPECT_EQ(call.maskShape[3].base, 5);
+  EXPECT_EQ(call.scale, 0.25);
+  EXPECT_TRUE(call.causal);
+  auto refused = [&](auto change, const char *text) {
+    Module module = attentionModule();
+    change(module.program.commands[0]);
+    EXPECT_HAS(writeModule(module).status().message(), text);
+  };
+  refused([](Command &c) { c.call.inputShape[1].base = 3; }, "divisible");
+  refused([](Command &c) { c.call.weightShape[1].base = 0; }, "divisible");
+  refused([](Command &c) { c.call.weightShape[3].base = 4; }, "depth");
+  refused([](Command &c) { c.call.weightShape[0] = {0, 1}; }, "batch");
+  refused([](Command &c) { c.call.outputShape[2].base = 2; }, "follow");
+  refused([](Command &c) { c.call.maskShape[0] = {0, 2}; }, "mask");
+  refused([](Command &c) { c.call.maskShape[3].base = 4; }, "mask");
+  refused([](Command &c) { c.call.maskShape.pop_back(); }, "rank 4");
+  refused([](Command &c) { c.call.maskShape.clear(); }, "instead of 4");
+  refused([](Command &c) { c.call.inputShape.pop_back(); }, "rank 4");
+  refused([](Command &c) { c.call.scale = NAN; }, "finite");
+  refused([](Command &c) { c.call.hasBias = true; }, "neither bias");
+  refused([](Command &c) { c.call.activation = Activation::Relu; },
+          "no activation");
+  refused([](Command &c) { c.operands[2].range.size = 4; }, "too few");
+  refused([](Command &c) { c.operands[3].writes = true; }, "is an input");
+  refused([](Command &c) { c.call.op = LibraryOp::MatMul; },
+          "only attention has a mask");
+  Module cpu = attentionModule(), other = convModule();
+  cpu.target = other.target;
+  cpu.cpu = other.cpu;
+  cpu.cpuFeatures = other.cpuFeatures;
+  EXPECT_HAS(writeModule(cpu).status().message(),
+             "attention in a call of the CPU");
 }
 
 //===----------------------------------------------------------------------===//

@@ -75,7 +75,7 @@ constexpr int kHeuristicsFallback = 2, kHeuristicsA = 3;
 constexpr int kNoteTensorCore = 0, kNoteDownConvert = 1,
               kNoteReducedPrecision = 2, kNoteFft = 3,
               kNoteNondeterministic = 4, kNoteWinograd = 5,
-              kNoteWinogradLast = 8;
+              kNoteWinogradLast = 8, kNoteStrictNan = 9;
 
 #define FUSION_DNN_ENTRIES(ENTRY)                                              \
   ENTRY(create, "cudnnCreate", DnnHandle *)                                    \

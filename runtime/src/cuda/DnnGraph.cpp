@@ -193,18 +193,32 @@ void DnnGraph::addAttention(Tensor q, Tensor k, Tensor v, Tensor scale,
   ops.push_back(std::move(op));
 }
 
-bool DnnGraph::keeps(const Promises &promises, const DnnObject &engine) const {
+static int64_t getNotes(const DnnApi &api, const DnnObject &engine,
+                        int (&notes)[32]) {
   int64_t count = 0;
-  int notes[32];
   if (api.get(engine.get(), kEngineNotes, kDnnNote, 32, &count, notes) != 0)
+    return -1;
+  return std::min<int64_t>(count, 32);
+}
+
+bool DnnGraph::hasNote(const DnnObject &engine, int note) const {
+  int notes[32];
+  int64_t count = getNotes(api, engine, notes);
+  return count > 0 && std::count(notes, notes + count, note) > 0;
+}
+
+bool DnnGraph::keeps(const Promises &promises, const DnnObject &engine) const {
+  int notes[32];
+  int64_t count = getNotes(api, engine, notes), elements = 0;
+  if (count < 0)
     return false;
   int64_t number = 0;
   if (promises.reluKeepsNan &&
-      (api.get(engine.get(), kEngineNumber, kDnnInt64, 1, &count, &number) !=
+      (api.get(engine.get(), kEngineNumber, kDnnInt64, 1, &elements, &number) !=
            0 ||
        std::count(std::begin(kDropNan), std::end(kDropNan), number) > 0))
     return false;
-  return std::none_of(notes, notes + std::min<int64_t>(count, 32), [&](int n) {
+  return std::none_of(notes, notes + count, [&](int n) {
     return n == kNoteNondeterministic || n == kNoteFft ||
            n == kNoteReducedPrecision ||
            (n >= kNoteWinograd && n <= kNoteWinogradLast) ||
@@ -258,6 +272,8 @@ Status DnnGraph::tryMode(const DnnObject &graph, int mode,
     if (api.get(engine.get(), kEngineNumber, kDnnInt64, 1, &elements,
                 &number) == 0)
       made.engine = std::to_string(number);
+    if (hasNote(engine, kNoteStrictNan))
+      made.engine += " (strict NaN)";
     made.workspace = uint64_t(std::max<int64_t>(size, 0));
     made.ids = ids;
     made.numbers = numbers;

@@ -89,6 +89,7 @@ private:
   Tensor addNumber(int type, uint32_t bits, size_t rank);
   Tensor add(int64_t id, int type, const Dims &dims, const Dims &strides,
              bool isVirtual);
+  bool hasNote(const DnnObject &engine, int note) const;
   bool keeps(const Promises &promises, const DnnObject &engine) const;
   Status tryMode(const DnnObject &graph, int mode, const Promises &promises,
                  size_t most, std::vector<DnnPlan> &plans);

@@ -210,6 +210,62 @@ TEST(LibraryRules, CudaTakesGroupsAndUnlikePadding) {
   EXPECT_EQ(askConv("f32", 2, 16, 16, 4, true), kGroups);
 }
 
+/// What the rules of a GPU say of attention over `batch` x 4 heads of 2 groups.
+static std::string askAttention(StringRef dtype, int64_t rows, int64_t keys,
+                                int64_t depth, StringRef attributes,
+                                bool hasMask, StringRef fp = "fast") {
+  auto tensor = [&](int64_t heads, int64_t length, int64_t width) {
+    return "tensor<?x" + std::to_string(heads) + "x" + std::to_string(length) +
+           "x" + std::to_string(width) + "x" + dtype.str() + ">";
+  };
+  std::string q = tensor(4, rows, depth), k = tensor(2, keys, depth),
+              v = tensor(2, keys, 8), y = tensor(4, rows, 8),
+              m = "tensor<1x1x" + std::to_string(rows) + "x" +
+                  std::to_string(keys) + "x" + dtype.str() + ">";
+  Parsed p(("module attributes {fusion.target = \"cuda\", fusion.fp = \"" +
+            fp.str() + "\"} {\nfunc.func @main(%q: " + q + ", %k: " + k +
+            ", %v: " + v + ", %m: " + m + ") -> " + y +
+            " attributes {fusion.batch = array<i64: 1, 4>} {\n%0 = "
+            "fusion.attention %q, %k, %v " +
+            (hasMask ? "mask %m " : "") + "scale = 0.5 " + attributes.str() +
+            " : " + q + ", " + k + ", " + v + (hasMask ? ", " + m : "") +
+            "\nreturn %0 : " + y + "\n}}")
+               .c_str());
+  if (!p.main)
+    return "does not parse";
+  std::string reason;
+  const LibraryRule *rule = findLibraryRule(p.find<AttentionOp>(), &reason);
+  EXPECT_EQ(rule != nullptr, reason.empty());
+  return reason;
+}
+
+TEST(LibraryRules, CudaTakesAttentionUnderFastArithmetic) {
+  for (StringRef dtype : {"f16", "bf16"}) {
+    EXPECT_EQ(askAttention(dtype, 5, 7, 64, "", false), "");
+    EXPECT_EQ(askAttention(dtype, 5, 7, 128, "causal", false), "");
+    EXPECT_EQ(askAttention(dtype, 1, 7, 64, "causal", false), "");
+    EXPECT_EQ(askAttention(dtype, 5, 16, 64, "", true), "");
+    EXPECT_EQ(askAttention(dtype, 16, 16, 64, "causal", true), "");
+    EXPECT_EQ(askAttention(dtype, 5, 7, 64, "", false, "strict"),
+              "the library rounds the weights of the values; --fp=fast lets "
+              "it");
+    for (int64_t depth : {12, 136})
+      EXPECT_EQ(askAttention(dtype, 5, 7, depth, "", false),
+                "the library takes depths that are multiples of 8 up to 128");
+    EXPECT_EQ(askAttention(dtype, 7, 5, 64, "causal", false),
+              "queries that see no key give NaN, the library's do not");
+    EXPECT_EQ(askAttention(dtype, 8, 16, 64, "causal", true),
+              "the library takes a mask with causal only where there are as "
+              "many keys as queries");
+    for (auto [rows, keys] : {std::pair(5, 12), {1, 16}})
+      EXPECT_EQ(askAttention(dtype, rows, keys, 64, "", true),
+                "the library takes masks of several queries and a multiple of "
+                "8 keys");
+  }
+  EXPECT_EQ(askAttention("f32", 5, 7, 64, "", false),
+            "attention of f32: the library computes f16, bf16");
+}
+
 /// cuDNN has no engine for one of f32 with three spatial dimensions.
 TEST(LibraryRules, CudaRefusesGradientsOfVolumesInF32) {
   for (std::string dtype : {"f16", "bf16", "f32"}) {

@@ -26,7 +26,7 @@ FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER))
 sys.path.insert(0, str(FOLDER.parents[3] / "python"))
 from device import POISON, Arena, Driver  # noqa: E402
-from values import NUMPY, differentBits, makeInput, tooFar  # noqa: E402
+from values import NUMPY, ROUNDOFF, differentBits, makeInput, tooFar  # noqa: E402
 
 # How the arrays are given: in the host's memory, in the GPU's, and there at an
 # address that no vector of elements is aligned to.
@@ -122,7 +122,9 @@ class Model:
     def compare(self, variant, batch, name, case, dtype, expected, got):
         self.compared += 1
         magnitudes = expected[f"s{batch}_{name}"].astype(np.float64) if case["accuracy"] == "sum" else None
-        problem = tooFar(expected[f"b{batch}_{name}"], got, dtype, case["accuracy"], case["terms"], magnitudes)
+        # A library rounds attention's weights to the type; the values are at most 1.
+        slack = 4 * ROUNDOFF[dtype] if variant == "fast" and "fusion.attention" in case["text"] and dtype in ("f16", "bf16") else 0.0
+        problem = tooFar(expected[f"b{batch}_{name}"], got, dtype, case["accuracy"], case["terms"], magnitudes, slack)
         if problem:
             text = " ; ".join(case["text"].splitlines())
             self.fail(variant, batch, f"{name}: {problem} [{text}, {case['dtype']}]")

@@ -73,8 +73,8 @@ def ordered(array):
     return np.where(bits < 0, -(bits + sign), bits)
 
 
-def tooFar(want, got, dtype, accuracy, terms=0, magnitudes=None):
-    """None, or what is out of tolerance. `magnitudes`: sums of absolute values."""
+def tooFar(want, got, dtype, accuracy, terms=0, magnitudes=None, slack=0.0):
+    """None, or what is out of tolerance. `magnitudes`: sums of absolute values; `slack`: what may be off beside it."""
     if want.shape != got.shape or want.dtype.itemsize != got.dtype.itemsize:
         return f"is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
     if accuracy == "bits" or dtype not in FLOATS:
@@ -93,7 +93,7 @@ def tooFar(want, got, dtype, accuracy, terms=0, magnitudes=None):
             same &= (a != 0) | (np.signbit(a) == np.signbit(b))
         elif accuracy == "near":
             absolute, relative = TOLERANCE[dtype]
-            near = np.abs(b - a) <= max(terms, 1) * (absolute + relative * np.abs(a))
+            near = np.abs(b - a) <= max(terms, 1) * (absolute + relative * np.abs(a)) + slack
         else:
             bound = (terms + 4) * ROUNDOFF[ACCUMULATOR[dtype]] * np.atleast_1d(magnitudes) + 2 * ROUNDOFF[dtype] * np.abs(a) + LEAST[dtype]
             near = np.abs(b - a) <= bound
