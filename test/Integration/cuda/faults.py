@@ -163,11 +163,11 @@ def memory(stage):
                               stdout=subprocess.PIPE, text=True)
     left = int(holder.stdout.readline())
     stage.refused(f"another process leaves {left >> 20} MiB", "large.fsn", 6, 5, ("memory",))
-    answer = fusionRun(stage.folder / "large.fsn", "--random-inputs", 1, "--memory-limit", "100MiB")
-    stage.checks.check("a limit of memory", answer.returncode == 6 and "limit" in answer.stderr, answer.stderr[:200])
     holder.stdin.close()
     holder.wait(timeout=30)
     stage.isWhole("another process held the memory")
+    answer = fusionRun(stage.folder / "large.fsn", "--random-inputs", 1, "--memory-limit", "100MiB")
+    stage.checks.check("a limit of memory", answer.returncode == 6 and "limit" in answer.stderr, answer.stderr[:200])
 
 
 def lostDevices(stage):
