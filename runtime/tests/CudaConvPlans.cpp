@@ -277,7 +277,7 @@ int main(int argc, char **argv) {
       continue;
     Status ran = bench.run(test);
     // That there is no plan is an answer too.
-    if (ran.code() == Code::Resources)
+    if (ran.code() == Code::Rejected)
       std::printf("%s: %s\n", line.c_str(), ran.message().c_str());
     else
       status = ran;

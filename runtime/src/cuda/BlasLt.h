@@ -33,7 +33,7 @@ public:
   static Expected<std::unique_ptr<BlasLt>> open(SideStreams &sides);
   ~BlasLt();
 
-  /// `call.op` is MatMul, of F16, BF16, F32 or F64. `Resources` if the library
+  /// `call.op` is MatMul, of F16, BF16, F32 or F64. `Rejected` if the library
   /// has no algorithm for it.
   Expected<std::unique_ptr<CudaCall>> planMatMul(const LibraryCall &call,
                                                  int64_t batch);

@@ -483,7 +483,7 @@ Status MatMulCall::plan(int64_t batch) {
   FUSION_RT_TRY(single->describe());
   FUSION_RT_TRY(single->choose());
   if (!single->hasAligned())
-    return Status(Code::Resources,
+    return Status(Code::Rejected,
                   "cuBLASLt has no algorithm for a product of " +
                       std::to_string(sizes.m) + "x" + std::to_string(sizes.k) +
                       " and " + std::to_string(sizes.k) + "x" +

@@ -28,14 +28,14 @@ public:
   ~Dnn();
 
   /// `call.op` is Conv or ConvTranspose, of F16, BF16 or F32. `blas` lays out
-  /// weights; null where none must be. `Resources` if no engine computes it.
+  /// weights; null where none must be. `Rejected` if no engine computes it.
   Expected<std::unique_ptr<CudaCall>> planConv(const LibraryCall &call,
                                                int64_t batch, BlasLt *blas);
   /// Up to `most` ways to compute it, in the order of cuDNN's heuristics; the
   /// first is what `planConv` takes.
   Expected<std::vector<std::unique_ptr<DnnCall>>>
   planConvs(const LibraryCall &call, int64_t batch, BlasLt *blas, size_t most);
-  /// `call.op` is Attention, of F16 or BF16. `Resources` if no engine computes
+  /// `call.op` is Attention, of F16 or BF16. `Rejected` if no engine computes
   /// it.
   Expected<std::unique_ptr<CudaCall>> planAttention(const LibraryCall &call,
                                                     int64_t batch);

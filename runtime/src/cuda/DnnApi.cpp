@@ -43,9 +43,11 @@ Expected<const DnnApi *> DnnApi::open() {
 Status DnnApi::check(int status, const char *entry) const {
   if (status == 0)
     return {};
-  // 3000 to 3999: not supported.
+  // 3000 to 3999: not supported; 4003 and 4004: no memory of host or device.
   const char *text = errorString ? errorString(status) : nullptr;
-  return Status(status / 1000 == 3 ? Code::Resources : Code::Environment,
+  return Status(status / 1000 == 3                 ? Code::Rejected
+                : status == 4003 || status == 4004 ? Code::Resources
+                                                   : Code::Environment,
                 std::string(entry) + " failed: " +
                     (text ? text : "status " + std::to_string(status)));
 }

@@ -99,8 +99,8 @@ struct DnnApi {
   const char *(*errorString)(int) = nullptr;
 
   static Expected<const DnnApi *> open();
-  /// `Ok`, or the error that `entry` gave: `Resources` if memory is short or
-  /// nothing computes what was asked for.
+  /// `Ok`, or the error that `entry` gave: `Rejected` if nothing computes
+  /// what was asked for, `Resources` if memory is short.
   Status check(int status, const char *entry) const;
 };
 

@@ -248,7 +248,7 @@ Status DnnGraph::tryMode(const DnnObject &graph, int mode,
       api.check(api.get(heuristics.get(), kHeuristicsResults, kDnnDescriptor,
                         kMost, &count, descriptors.data()),
                 "cudnnBackendGetAttribute"));
-  Status last(Code::Resources, "cuDNN names no engine for it");
+  Status last(Code::Rejected, "cuDNN names no engine for it");
   for (int64_t i = 0; i < std::min(count, kMost) && plans.size() < most; ++i) {
     DnnObject engine(api, DnnKind::Engine);
     DnnDescriptor descriptor = engine.get();

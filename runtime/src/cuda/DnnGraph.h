@@ -78,7 +78,7 @@ public:
     bool reluKeepsNan = false;
   };
   /// Up to `most` plans, in the order of cuDNN's heuristics; at least one.
-  /// `Resources` if no engine keeps the promises.
+  /// `Rejected` if no engine keeps the promises.
   Expected<std::vector<DnnPlan>> plan(const Promises &promises, size_t most);
 
 private:

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "CudaTesting.h"
+#include "DnnApi.h"
 #include "Limits.h"
 #include "ModuleFormat.h"
 
@@ -211,6 +212,19 @@ TEST(CudaModule, CallsKeepTheOrderOfWeights) {
       refusal(forCuda(linearModule()),
               [](Module &m) { m.program.commands[0].call.weightsLast = true; }),
       "laid out channels-last");
+}
+
+/// What the library lacks is told from a lack of memory: a stand-in helps with
+/// the first only.
+TEST(CudaModule, StatusesOfCuDnnAreToldApart) {
+  cuda::DnnApi api;
+  EXPECT_TRUE(api.check(0, "f").ok());
+  EXPECT_EQ(api.check(3000, "f").code(), Code::Rejected);
+  EXPECT_EQ(api.check(3007, "f").code(), Code::Rejected);
+  EXPECT_EQ(api.check(4003, "f").code(), Code::Resources);
+  EXPECT_EQ(api.check(4004, "f").code(), Code::Resources);
+  EXPECT_EQ(api.check(1001, "f").code(), Code::Environment);
+  EXPECT_EQ(api.check(5000, "f").message(), "f failed: status 5000");
 }
 
 } // namespace
