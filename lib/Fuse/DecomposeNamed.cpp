@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/FusionLegality.h"
+#include "fusion/Analysis/LibraryRules.h"
 #include "fusion/Fuse/Passes.h"
+#include "fusion/IR/Target.h"
 
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -17,6 +19,15 @@ namespace fusion {
 
 using namespace mlir;
 using namespace fusion;
+
+/// What keeps a library from computing an op that has no other kernel: "" or
+/// ": " and the reason.
+static std::string whyNoLibrary(Operation *op) {
+  std::string reason;
+  if (!isa<AttentionOp>(op) || !isForCuda(op) || findLibraryRule(op, &reason))
+    return "";
+  return ": " + reason;
+}
 
 /// Replaces the op by its composition, and what that contains in turn.
 static LogicalResult decompose(Operation *root) {
@@ -34,8 +45,9 @@ static LogicalResult decompose(Operation *root) {
                              "give the dimensions of the op static sizes");
     remark::analysis(op->getLoc(),
                      remark::RemarkOpts::name("decompose").category("fusion"))
-        << remark::add("{0} has no kernel of its own and becomes primitive ops",
-                       op->getName().getStringRef());
+        << remark::add(
+               "{0} has no kernel of its own and becomes primitive ops{1}",
+               op->getName().getStringRef(), whyNoLibrary(op));
     Operation *first =
         before ? before->getNextNode() : &op->getBlock()->front();
     for (Operation *made = first; made != op; made = made->getNextNode())

@@ -1,4 +1,5 @@
 // RUN: fusion-opt %s --split-input-file --fusion-fuse --fusion-emit-kernels=target=cuda | FileCheck %s
+// RUN: fusion-opt %s --split-input-file --fusion-decompose-named --remarks-filter=fusion -o %t.mlir 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // Attention is one call of cuDNN, with a kernel beside it that walks over the
 // keys twice; the sum is a tail.
@@ -48,6 +49,8 @@ func.func @pair(%q: tensor<2x4x8x16xbf16>, %k: tensor<2x4x8x16xbf16>, %v: tensor
 
 module attributes {fusion.target = "cuda", fusion.fp = "strict"} {
 // CHECK-LABEL: func.func @strict
+// REMARK-NOT: becomes primitive ops
+// REMARK: fusion.attention has no kernel of its own and becomes primitive ops: the library rounds the weights of the values; --fp=fast lets it
 // CHECK-NOT: fusion.attention
 // CHECK: op = "matmul"
 // CHECK: op = "matmul"
