@@ -65,6 +65,7 @@ class _SessionOptions(ctypes.Structure):
         ("memory_limit", ctypes.c_ulong),
         ("device", ctypes.c_int),
         ("timeout", ctypes.c_double),
+        ("autotune", ctypes.c_int),
     ]
 
 
@@ -237,26 +238,29 @@ class Module:
             self.outputs, self.max_batch if batch is None else batch, allocate)
 
     def session(self, backend=None, threads=0, memory_limit=0, trust="own",
-                device=0, timeout=60):
+                device=0, timeout=60, autotune=False):
         """Loads native code (if ``trust`` allows it) and allocates memory.
 
         ``backend``: "cpu", "cuda" or "null"; None is what the module was
         compiled for. ``device``: which GPU. ``timeout``: seconds that a GPU may
-        take for a run until it is given up with code 8; None: any.
+        take for a run until it is given up with code 8; None: any. ``autotune``: time the
+        algorithms of cuBLASLt and cuDNN, take the fastest and remember it, as
+        ``fusion-run --autotune``.
         """
-        return Session(self, backend, threads, memory_limit, trust, device, timeout)
+        return Session(self, backend, threads, memory_limit, trust, device, timeout,
+                       autotune)
 
 
 class Session:
     """A module on a backend; use it from one thread at a time."""
 
     def __init__(self, module, backend, threads, memory_limit, trust,
-                 device, timeout):
+                 device, timeout, autotune=False):
         self.module = module
         options = _SessionOptions(
             ctypes.sizeof(_SessionOptions),
             backend.encode() if backend else None, trust.encode(), threads,
-            memory_limit, device, -1 if timeout is None else timeout)
+            memory_limit, device, -1 if timeout is None else timeout, bool(autotune))
         handle = ctypes.c_void_p()
         _check(_rt().fusion_rt_session_create(
             module._handle, ctypes.byref(options), ctypes.byref(handle)))

@@ -128,7 +128,7 @@ Status Bench::open() {
     FUSION_RT_TRY(
         driver->check(driver->eventCreate(event, 0), "cuEventCreate"));
   sides = std::make_unique<SideStreams>(*driver);
-  auto openedBlas = BlasLt::open(*sides);
+  auto openedBlas = BlasLt::open(*sides, nullptr);
   if (!openedBlas)
     return openedBlas.status();
   blas = std::move(*openedBlas);

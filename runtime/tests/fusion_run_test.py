@@ -127,7 +127,7 @@ class FusionRun(unittest.TestCase):
     def test_help_names_every_option(self):
         text = run("--help").stdout
         for option in ("input inputs random-inputs batch output-dir check backend "
-                       "threads op-timeout find-fault memory-limit trust bench json profile inspect "
+                       "autotune threads op-timeout find-fault memory-limit trust bench json profile inspect "
                        "nan-check help version").split():
             self.assertIn("--" + option, text)
 

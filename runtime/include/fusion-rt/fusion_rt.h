@@ -81,6 +81,8 @@ typedef struct fusion_rt_session_options {
   int device;                 /* cuda: which GPU */
   double timeout;             /* cuda: seconds that a run may take; 0: 60,
                                  negative: any time */
+  int autotune;               /* cuda: not 0: time the libraries' algorithms,
+                                 and remember the fastest */
 } fusion_rt_session_options;
 
 /* Entries into the backend since the session was created. */

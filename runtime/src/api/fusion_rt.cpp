@@ -240,7 +240,8 @@ fusion_rt_session_create(fusion_rt_module *module,
       // A caller of an earlier version of this ABI knows fewer options.
       if (given->struct_size != sizeof(fusion_rt_session_options) &&
           given->struct_size != offsetof(fusion_rt_session_options, device) &&
-          given->struct_size != offsetof(fusion_rt_session_options, timeout))
+          given->struct_size != offsetof(fusion_rt_session_options, timeout) &&
+          given->struct_size != offsetof(fusion_rt_session_options, autotune))
         return Status(Code::Usage, "session options of another ABI version");
       if (given->backend)
         options.backend = given->backend;
@@ -253,6 +254,8 @@ fusion_rt_session_create(fusion_rt_module *module,
       if (given->struct_size > offsetof(fusion_rt_session_options, timeout) &&
           given->timeout != 0)
         options.timeout = std::max(given->timeout, 0.0);
+      if (given->struct_size > offsetof(fusion_rt_session_options, autotune))
+        options.autotune = given->autotune != 0;
     }
     if (options.backend != "null" &&
         !module->loaded->view.module.kernels.empty())

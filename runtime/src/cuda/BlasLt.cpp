@@ -28,6 +28,8 @@ static Status load(BlasLtApi &api) {
                                      "update it");
   FUSION_BLASLT_ENTRIES(FUSION_BLASLT_LOAD)
 #undef FUSION_BLASLT_LOAD
+  api.version = reinterpret_cast<decltype(api.version)>(
+      dlsym(*library, "cublasLtGetVersion"));
   return {};
 }
 
@@ -59,11 +61,12 @@ int fusion::rt::cuda::getLtType(DType dtype) {
                                 : kLtF16;
 }
 
-Expected<std::unique_ptr<BlasLt>> BlasLt::open(SideStreams &sides) {
+Expected<std::unique_ptr<BlasLt>> BlasLt::open(SideStreams &sides,
+                                               Tuner *tuner) {
   auto api = BlasLtApi::open();
   if (!api)
     return api.status();
-  std::unique_ptr<BlasLt> result(new BlasLt(sides));
+  std::unique_ptr<BlasLt> result(new BlasLt(sides, tuner));
   result->api = *api;
   FUSION_RT_TRY(
       (*api)->check((*api)->create(&result->handle), "cublasLtCreate"));

@@ -15,6 +15,7 @@ namespace fusion::rt::cuda {
 
 struct BlasLtApi;
 class SideStreams;
+class Tuner;
 
 /// Copies rows to columns: `count` matrices [rows, columns], one behind the
 /// other, to [columns, rows].
@@ -29,8 +30,9 @@ public:
 class BlasLt {
 public:
   /// `Environment` without the library. `sides` is for calls of several
-  /// products, and outlives them.
-  static Expected<std::unique_ptr<BlasLt>> open(SideStreams &sides);
+  /// products; `tuner`, or null, chooses among algorithms. Both outlive it.
+  static Expected<std::unique_ptr<BlasLt>> open(SideStreams &sides,
+                                                Tuner *tuner);
   ~BlasLt();
 
   /// `call.op` is MatMul, of F16, BF16, F32 or F64. `Rejected` if the library
@@ -41,8 +43,9 @@ public:
   planTranspose(DType dtype, int64_t count, int64_t rows, int64_t columns);
 
 private:
-  explicit BlasLt(SideStreams &sides) : sides(sides) {}
+  BlasLt(SideStreams &sides, Tuner *tuner) : sides(sides), tuner(tuner) {}
   SideStreams &sides;
+  Tuner *tuner;
   const BlasLtApi *api = nullptr;
   void *handle = nullptr;
 };

@@ -86,7 +86,13 @@ struct BlasLtApi {
   FUSION_BLASLT_ENTRIES(FUSION_BLASLT_DECLARE)
 #undef FUSION_BLASLT_DECLARE
 
+  size_t (*version)() = nullptr; ///< may be null
+
   static Expected<const BlasLtApi *> open();
+  /// "cuBLASLt 130100".
+  std::string name() const {
+    return "cuBLASLt " + (version ? std::to_string(version()) : "");
+  }
   /// `Ok`, or the error that `entry` gave.
   Status check(int status, const char *entry) const;
 };

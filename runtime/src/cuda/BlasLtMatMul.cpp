@@ -7,118 +7,33 @@
 // A call of several members, all of one shape, is as few products as possible:
 // members whose operands lie at equal distances are one batch. What is left
 // runs side by side. Where operands lie is known when the call is enqueued, so
-// plans are made for batches of several sizes.
+// plans are made for batches of several sizes. What one product is is
+// BlasLtProduct.cpp's.
 //
 //===----------------------------------------------------------------------===//
 #include "BlasLt.h"
 
-#include "BlasLtApi.h"
+#include "BlasLtProduct.h"
 #include "Checked.h"
 #include "SideStreams.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
 
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
 namespace {
 
-/// Bytes of scratch memory that an algorithm may use: what the manual advises
-/// for Hopper.
-constexpr uint64_t kWorkspace = uint64_t(32) << 20;
 /// Workspaces of branches start at multiples of this.
 constexpr uint64_t kWorkspaceAlignment = 256;
-/// What addresses are multiples of unless an operand is a part of a tensor.
-constexpr int64_t kAlignment = 16;
 /// Batches of 2 to this many members are planned, and one of all.
 constexpr int64_t kPlannedBatches = 8;
-
-/// Dimensions in front of the matrices, as one loop each: how far the operands
-/// move in a step, in matrices.
-struct BatchLoop {
-  int64_t size, lhs, rhs;
-};
-
-/// The sizes of a product of row-major matrices.
-struct Sizes {
-  int64_t m = 0, n = 0, k = 0;
-  int64_t batch = 1, lhsStep = 0, rhsStep = 0; ///< of the library's own loop
-  std::vector<BatchLoop> loops;                ///< around it, outermost first
-};
-
-/// Of a member, or how far those of two members are apart, in bytes; 0 for what
-/// the call has not.
-enum { kLhs, kRhs, kBias, kAddend, kOut, kNumOperands };
-using Addresses = std::array<int64_t, kNumOperands>;
-
-bool isAligned(const Addresses &addresses) {
-  return std::all_of(addresses.begin(), addresses.end(),
-                     [](int64_t each) { return each % kAlignment == 0; });
-}
-
-/// What cublasLtMatmul does at once: the product of one member, or those of
-/// `count` members whose operands are equally far apart.
-class Product {
-public:
-  Product(const BlasLtApi &api, LtHandle handle, const LibraryCall &call,
-          const Sizes &sizes, int64_t count)
-      : api(api), handle(handle), call(call), sizes(sizes), count(count),
-        desc(api.descDestroy),
-        layouts{LtOwned(api.layoutDestroy), LtOwned(api.layoutDestroy),
-                LtOwned(api.layoutDestroy), LtOwned(api.layoutDestroy)} {}
-
-  Status describe();
-  /// Finds the algorithms; there may be none.
-  Status choose();
-  /// Takes the algorithm of `other`, if it serves here too.
-  void chooseAs(const Product &other);
-  bool hasAligned() const { return aligned.has_value(); }
-  int64_t getCount() const { return count; }
-  uint64_t workspace() const { return workspaceSize; }
-  /// Says how far members are apart: whether the algorithm takes that.
-  Expected<bool> setSteps(const Addresses &steps);
-  Status enqueue(CUstream stream, const Addresses &first, void *workspace);
-
-private:
-  enum { kA, kB, kC, kD }; // our right and left side, addend and output
-
-  Status setEpilogue(bool plain, uint32_t alignment);
-  Status choose(uint32_t alignment, std::optional<LtAlgorithm> &algorithm);
-  /// The workspace of `algorithm`, if it serves this product.
-  std::optional<uint64_t> check(const LtAlgorithm &algorithm) const;
-  Status set(int attribute, const void *value, size_t size) {
-    return api.check(api.descSet(desc.get(), attribute, value, size),
-                     "cublasLtMatmulDescSetAttribute");
-  }
-  Status setBias(int64_t address) {
-    auto *bias = reinterpret_cast<const void *>(uintptr_t(address));
-    return set(kLtBiasPointer, &bias, sizeof(bias));
-  }
-  Status setOffset(int layout, int64_t elements) {
-    return api.check(api.layoutSet(layouts[layout].get(), kLtBatchOffset,
-                                   &elements, sizeof(elements)),
-                     "cublasLtMatrixLayoutSetAttribute(batch)");
-  }
-
-  const BlasLtApi &api;
-  LtHandle handle;
-  const LibraryCall &call;
-  const Sizes &sizes;
-  int64_t count;
-  LtOwned desc;
-  std::array<LtOwned, 4> layouts;
-  /// For operands at multiples of kAlignment, and for others.
-  std::optional<LtAlgorithm> aligned, unaligned;
-  uint64_t workspaceSize = 0;
-};
 
 class MatMulCall final : public CudaCall {
 public:
   MatMulCall(const BlasLtApi &api, LtHandle handle, SideStreams &sides,
-             const LibraryCall &call)
-      : api(api), handle(handle), sides(sides), call(call) {}
+             Tuner *tuner, const LibraryCall &call)
+      : api(api), handle(handle), sides(sides), tuner(tuner), call(call) {}
 
   Status plan(int64_t batch);
   uint64_t workspace() const override {
@@ -137,7 +52,7 @@ private:
   };
 
   Expected<Sizes> getSizes(int64_t batch) const;
-  void planBatches();
+  Status planBatches();
   Addresses getAddresses(void *const *operands, int64_t member) const;
   Expected<Piece> takePiece(const std::vector<Addresses> &members,
                             int64_t first);
@@ -145,6 +60,7 @@ private:
   const BlasLtApi &api;
   LtHandle handle;
   SideStreams &sides;
+  Tuner *tuner;
   LibraryCall call;
   Sizes sizes;
   std::unique_ptr<Product> single;
@@ -234,239 +150,32 @@ Expected<Sizes> MatMulCall::getSizes(int64_t batch) const {
 }
 
 //===----------------------------------------------------------------------===//
-// One product
-//===----------------------------------------------------------------------===//
-
-/// Whether the library's own sums would round differently from ours.
-static bool isNarrow(DType dtype) {
-  return dtype == DType::F16 || dtype == DType::BF16;
-}
-
-/// Whether grouping must change no bit: one order of the sum for a product,
-/// with an epilogue or not, in a batch or alone.
-static bool keepsBits(const LibraryCall &call) {
-  return !isNarrow(call.dtype) && !call.computeTf32;
-}
-
-Status Product::setEpilogue(bool plain, uint32_t alignment) {
-  uint32_t epilogue = 0;
-  if (!plain && call.hasBias)
-    epilogue |= kLtBias;
-  if (!plain && call.activation == Activation::Relu)
-    epilogue |= kLtRelu;
-  if (!plain && call.activation == Activation::GeluTanh)
-    epilogue |= kLtGelu;
-  if (!epilogue)
-    epilogue = kLtDefault;
-  FUSION_RT_TRY(set(kLtEpilogue, &epilogue, sizeof(epilogue)));
-  if (!(epilogue & kLtBias))
-    return {};
-  int32_t type = getLtType(call.dtype);
-  FUSION_RT_TRY(set(kLtBiasType, &type, sizeof(type)));
-  if (count > 1) {
-    int64_t step = sizes.n;
-    FUSION_RT_TRY(set(kLtBiasBatchStride, &step, sizeof(step)));
-  }
-  // Algorithms are chosen by the alignment of the bias too.
-  return setBias(alignment);
-}
-
-Status Product::describe() {
-  int type = getLtType(call.dtype);
-  bool isDouble = call.dtype == DType::F64;
-  int compute = isDouble                                       ? kLtCompute64
-                : call.computeTf32 && call.dtype == DType::F32 ? kLtComputeTf32
-                                                               : kLtCompute32;
-  FUSION_RT_TRY(api.check(
-      api.descCreate(desc.slot(), compute, isDouble ? kLtF64 : kLtF32),
-      "cublasLtMatmulDescCreate"));
-  int32_t transposeA = call.transposeRhs, transposeB = call.transposeLhs;
-  FUSION_RT_TRY(set(kLtTransA, &transposeA, sizeof(transposeA)));
-  FUSION_RT_TRY(set(kLtTransB, &transposeB, sizeof(transposeB)));
-
-  // Members are a batch of their own: they have none inside.
-  int32_t matrices = int32_t(count > 1 ? count : sizes.batch);
-  auto layout = [&](int index, int64_t rows, int64_t columns, int64_t step) {
-    LtOwned &to = layouts[index];
-    FUSION_RT_TRY(
-        api.check(api.layoutCreate(to.slot(), type, rows, columns, rows),
-                  "cublasLtMatrixLayoutCreate"));
-    FUSION_RT_TRY(api.check(
-        api.layoutSet(to.get(), kLtBatchCount, &matrices, sizeof(matrices)),
-        "cublasLtMatrixLayoutSetAttribute(batch)"));
-    return setOffset(index, (count > 1 ? 1 : step) * rows * columns);
-  };
-  int64_t n = sizes.n, m = sizes.m, k = sizes.k;
-  FUSION_RT_TRY(
-      layout(kA, transposeA ? k : n, transposeA ? n : k, sizes.rhsStep));
-  FUSION_RT_TRY(
-      layout(kB, transposeB ? m : k, transposeB ? k : m, sizes.lhsStep));
-  FUSION_RT_TRY(layout(kC, n, m, 1));
-  return layout(kD, n, m, 1);
-}
-
-std::optional<uint64_t> Product::check(const LtAlgorithm &algorithm) const {
-  LtHeuristicResult checked{};
-  if (api.algorithmCheck(handle, desc.get(), layouts[kA].get(),
-                         layouts[kB].get(), layouts[kC].get(),
-                         layouts[kD].get(), &algorithm, &checked) != 0 ||
-      checked.workspaceSize > kWorkspace)
-    return std::nullopt;
-  return checked.workspaceSize;
-}
-
-Status Product::choose(uint32_t alignment,
-                       std::optional<LtAlgorithm> &algorithm) {
-  LtOwned preference(api.preferenceDestroy);
-  FUSION_RT_TRY(api.check(api.preferenceCreate(preference.slot()),
-                          "cublasLtMatmulPreferenceCreate"));
-  auto prefer = [&](int attribute, auto value) {
-    return api.check(
-        api.preferenceSet(preference.get(), attribute, &value, sizeof(value)),
-        "cublasLtMatmulPreferenceSetAttribute");
-  };
-  FUSION_RT_TRY(prefer(kLtMaxWorkspace, kWorkspace));
-  // Partial sums are never rounded to a narrow type.
-  FUSION_RT_TRY(prefer(kLtReductions, isNarrow(call.dtype) ? kLtReduceInCompute
-                                                           : kLtReduceAny));
-  for (int attribute = kLtAlignA; attribute <= kLtAlignD; ++attribute)
-    FUSION_RT_TRY(prefer(attribute, alignment));
-
-  std::array<LtHeuristicResult, 8> results{};
-  for (bool plain : {true, false}) {
-    // The epilogue doesn't choose the order of the sum.
-    if (plain && !keepsBits(call))
-      continue;
-    int found = 0;
-    FUSION_RT_TRY(setEpilogue(plain, alignment));
-    // No algorithm is an answer, not an error.
-    api.heuristics(handle, desc.get(), layouts[kA].get(), layouts[kB].get(),
-                   layouts[kC].get(), layouts[kD].get(), preference.get(),
-                   int(results.size()), results.data(), &found);
-    FUSION_RT_TRY(setEpilogue(false, alignment));
-    for (int i = 0; i < found; ++i) {
-      if (results[i].state != 0)
-        continue;
-      std::optional<uint64_t> size = check(results[i].algorithm);
-      if (!size)
-        continue;
-      algorithm = results[i].algorithm;
-      workspaceSize = std::max(workspaceSize, *size);
-      return {};
-    }
-  }
-  return {};
-}
-
-Status Product::choose() {
-  FUSION_RT_TRY(choose(kAlignment, aligned));
-  if (count > 1)
-    return {}; // members at other addresses are products of their own
-  FUSION_RT_TRY(choose(uint32_t(elementSize(call.dtype)), unaligned));
-  if (!aligned)
-    aligned = unaligned;
-  return {};
-}
-
-void Product::chooseAs(const Product &other) {
-  if (!setEpilogue(false, kAlignment).ok())
-    return;
-  if (std::optional<uint64_t> size = check(*other.aligned)) {
-    aligned = other.aligned;
-    workspaceSize = *size;
-  }
-}
-
-Expected<bool> Product::setSteps(const Addresses &steps) {
-  int64_t element = elementSize(call.dtype);
-  FUSION_RT_TRY(setOffset(kA, steps[kRhs] / element));
-  FUSION_RT_TRY(setOffset(kB, steps[kLhs] / element));
-  FUSION_RT_TRY(
-      setOffset(kC, steps[call.hasAddend ? kAddend : kOut] / element));
-  FUSION_RT_TRY(setOffset(kD, steps[kOut] / element));
-  if (call.hasBias) {
-    int64_t step = steps[kBias] / element;
-    FUSION_RT_TRY(set(kLtBiasBatchStride, &step, sizeof(step)));
-  }
-  std::optional<uint64_t> size = check(*aligned);
-  return size && *size <= workspaceSize;
-}
-
-Status Product::enqueue(CUstream stream, const Addresses &first,
-                        void *workspace) {
-  int64_t element = elementSize(call.dtype);
-  if (call.hasBias)
-    FUSION_RT_TRY(setBias(first[kBias]));
-  float one = 1, zero = 0;
-  double wideOne = 1, wideZero = 0;
-  bool isDouble = call.dtype == DType::F64;
-  const void *alpha = isDouble ? static_cast<void *>(&wideOne) : &one;
-  const void *beta = call.hasAddend ? alpha
-                     : isDouble     ? static_cast<void *>(&wideZero)
-                                    : &zero;
-
-  std::vector<int64_t> index(sizes.loops.size(), 0);
-  int64_t step = 0;
-  for (;;) {
-    int64_t lhsAt = 0, rhsAt = 0;
-    for (size_t i = 0; i < index.size(); ++i) {
-      lhsAt += index[i] * sizes.loops[i].lhs;
-      rhsAt += index[i] * sizes.loops[i].rhs;
-    }
-    int64_t outAt = step * sizes.batch * sizes.m * sizes.n * element;
-    Addresses at = first;
-    at[kLhs] += lhsAt * sizes.m * sizes.k * element;
-    at[kRhs] += rhsAt * sizes.k * sizes.n * element;
-    at[kOut] += outAt;
-    at[kAddend] = call.hasAddend ? at[kAddend] + outAt : at[kOut];
-    const auto &algorithm = isAligned(at) ? aligned : unaligned;
-    if (!algorithm)
-      return Status(Code::Resources,
-                    "cuBLASLt has no algorithm for operands that do not start "
-                    "at a multiple of 16 bytes; compile with --fp=strict");
-    auto address = [&](int operand) {
-      return reinterpret_cast<void *>(uintptr_t(at[operand]));
-    };
-    FUSION_RT_TRY(api.check(
-        api.matmul(handle, desc.get(), alpha, address(kRhs), layouts[kA].get(),
-                   address(kLhs), layouts[kB].get(), beta, address(kAddend),
-                   layouts[kC].get(), address(kOut), layouts[kD].get(),
-                   &*algorithm, workspace, workspaceSize, stream),
-        "cublasLtMatmul"));
-    ++step;
-    size_t i = index.size();
-    while (i > 0 && ++index[i - 1] == sizes.loops[i - 1].size)
-      index[--i] = 0;
-    if (i == 0)
-      return {};
-  }
-}
-
-//===----------------------------------------------------------------------===//
 // Calls
 //===----------------------------------------------------------------------===//
 
 /// Batches save launches; where the library has no plan for one, its members
 /// stay products of their own.
-void MatMulCall::planBatches() {
+Status MatMulCall::planBatches() {
   if (sizes.batch > 1 || !sizes.loops.empty() || !single->hasAligned())
-    return;
-  auto plan = [&](int64_t count) {
+    return {};
+  auto plan = [&](int64_t count) -> Status {
     auto product = std::make_unique<Product>(api, handle, call, sizes, count);
     if (!product->describe().ok())
-      return;
+      return {};
     if (keepsBits(call))
       product->chooseAs(*single);
-    else if (!product->choose().ok())
-      return;
+    else if (Status status = product->choose(tuner); !status.ok())
+      return Tuner::isFatal(status) ? status : Status();
     if (product->hasAligned())
       batches.push_back(std::move(product));
+    return {};
   };
   if (call.members > INT32_MAX)
-    return;
-  plan(call.members);
+    return {};
+  FUSION_RT_TRY(plan(call.members));
   for (int64_t i = std::min(kPlannedBatches, call.members - 1); i > 1; --i)
-    plan(i);
+    FUSION_RT_TRY(plan(i));
+  return {};
 }
 
 Status MatMulCall::plan(int64_t batch) {
@@ -481,7 +190,7 @@ Status MatMulCall::plan(int64_t batch) {
     return {};
   single = std::make_unique<Product>(api, handle, call, sizes, 1);
   FUSION_RT_TRY(single->describe());
-  FUSION_RT_TRY(single->choose());
+  FUSION_RT_TRY(single->choose(tuner));
   if (!single->hasAligned())
     return Status(Code::Rejected,
                   "cuBLASLt has no algorithm for a product of " +
@@ -490,7 +199,7 @@ Status MatMulCall::plan(int64_t batch) {
                       std::to_string(sizes.n) + "; compile with --fp=strict");
   workspaceSlice = single->workspace();
   if (call.members > 1) {
-    planBatches();
+    FUSION_RT_TRY(planBatches());
     branches = size_t(std::min<int64_t>(call.members, SideStreams::kMost));
     FUSION_RT_TRY(sides.reserve(branches));
   }
@@ -588,7 +297,7 @@ Status MatMulCall::enqueue(CUstream stream, void *const *operands,
 
 Expected<std::unique_ptr<CudaCall>> BlasLt::planMatMul(const LibraryCall &call,
                                                        int64_t batch) {
-  auto result = std::make_unique<MatMulCall>(*api, handle, sides, call);
+  auto result = std::make_unique<MatMulCall>(*api, handle, sides, tuner, call);
   FUSION_RT_TRY(result->plan(batch));
   return std::unique_ptr<CudaCall>(std::move(result));
 }

@@ -126,10 +126,38 @@ Status CudaExecutor::prepare(int64_t batch) {
   return plan ? Status() : plan.status();
 }
 
+std::unique_ptr<Tuner> CudaExecutor::makeTuner() {
+  char name[256] = "";
+  driver->deviceGetName(name, sizeof(name), device);
+  TunerHost host;
+  host.stream = streams.front();
+  host.device = name;
+  host.allocate = [this](uint64_t size) -> Expected<char *> {
+    FUSION_RT_TRY(checkMemory(size));
+    return allocateBytes(size, "operands of calls that are timed");
+  };
+  host.free = [this](char *memory) {
+    driver->memFree(reinterpret_cast<CUdeviceptr>(memory));
+  };
+  host.wait = [this](CUstream stream) {
+    if (isStopped())
+      return Status(Code::Internal, "interrupted");
+    return failed(waitFor(stream, "waiting for calls that are timed"));
+  };
+  return std::make_unique<Tuner>(*driver, std::move(host));
+}
+
+void CudaExecutor::say(std::string note) {
+  if (std::find(said.begin(), said.end(), note) == said.end())
+    said.push_back(std::move(note));
+}
+
 Expected<std::unique_ptr<CudaCall>>
 CudaExecutor::planCall(const Command &command, int64_t batch) {
   if (!libraries) {
-    auto opened = CudaLibraries::open(*driver);
+    if (options.autotune)
+      tuner = makeTuner();
+    auto opened = CudaLibraries::open(*driver, tuner.get());
     if (!opened)
       return opened.status();
     libraries = std::move(*opened);
@@ -160,11 +188,13 @@ Expected<BatchPlan *> CudaExecutor::planOf(int64_t batch) {
         status.code() == Code::Environment || status.code() == Code::Rejected;
     if (!isLacking || !command.hasFallback)
       return Status(status.code(), status.message(), command.name);
-    std::string note =
-        "'" + escape(command.name) +
-        "' runs as a plain kernel, which is slow: " + status.message();
-    if (std::find(said.begin(), said.end(), note) == said.end())
-      said.push_back(std::move(note));
+    say("'" + escape(command.name) +
+        "' runs as a plain kernel, which is slow: " + status.message());
+  }
+  if (tuner) {
+    tuner->save();
+    for (std::string &note : tuner->takeNotes())
+      say(std::move(note));
   }
   FUSION_RT_TRY(growWorkspace(size));
   return &(plans[batch] = std::move(plan));

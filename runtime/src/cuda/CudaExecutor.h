@@ -15,6 +15,7 @@
 #include "Driver.h"
 #include "Executor.h"
 #include "LibraryCalls.h"
+#include "Tuner.h"
 
 #include <map>
 
@@ -110,6 +111,8 @@ private:
   Expected<BatchPlan *> planOf(int64_t batch);
   Expected<std::unique_ptr<CudaCall>> planCall(const Command &command,
                                                int64_t batch);
+  std::unique_ptr<Tuner> makeTuner();
+  void say(std::string note);
   Status growWorkspace(uint64_t size);
   /// Puts all commands on the streams.
   Status enqueueAll(int64_t batch, BatchPlan &plan);
@@ -157,6 +160,7 @@ private:
   /// Copies that observers see, by segment.
   mutable std::map<uint32_t, std::vector<char>> copies;
   int64_t lastBatch = 0; ///< of the run whose addresses are bound; 0: none
+  std::unique_ptr<Tuner> tuner; ///< if the caller asked for it
   std::unique_ptr<CudaLibraries> libraries;
   std::map<int64_t, BatchPlan> plans;
   CUevent enqueued = nullptr; ///< the last run on a stream of the caller's

@@ -29,8 +29,10 @@ public:
 
   /// `call.op` is Conv or ConvTranspose, of F16, BF16 or F32. `blas` lays out
   /// weights; null where none must be. `Rejected` if no engine computes it.
+  /// `tuner`, or null, chooses among its ways.
   Expected<std::unique_ptr<CudaCall>> planConv(const LibraryCall &call,
-                                               int64_t batch, BlasLt *blas);
+                                               int64_t batch, BlasLt *blas,
+                                               Tuner *tuner = nullptr);
   /// Up to `most` ways to compute it, in the order of cuDNN's heuristics; the
   /// first is what `planConv` takes.
   Expected<std::vector<std::unique_ptr<DnnCall>>>

@@ -25,6 +25,8 @@ static Status load(DnnApi &api) {
 #undef FUSION_DNN_LOAD
   api.errorString = reinterpret_cast<decltype(api.errorString)>(
       dlsym(*library, "cudnnGetErrorString"));
+  api.version = reinterpret_cast<decltype(api.version)>(
+      dlsym(*library, "cudnnGetVersion"));
   return {};
 }
 

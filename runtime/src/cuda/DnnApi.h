@@ -97,6 +97,7 @@ struct DnnApi {
   FUSION_DNN_ENTRIES(FUSION_DNN_DECLARE)
 #undef FUSION_DNN_DECLARE
   const char *(*errorString)(int) = nullptr;
+  size_t (*version)() = nullptr; ///< may be null
 
   static Expected<const DnnApi *> open();
   /// `Ok`, or the error that `entry` gave: `Rejected` if nothing computes

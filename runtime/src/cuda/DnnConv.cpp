@@ -9,6 +9,7 @@
 #include "Checked.h"
 #include "Dnn.h"
 #include "DnnGraph.h"
+#include "Tuner.h"
 
 #include <algorithm>
 
@@ -44,6 +45,10 @@ public:
   Status enqueue(CUstream stream, void *const *operands,
                  void *workspace) override;
   std::string describe() const override;
+  /// All that the choice of an engine depends on.
+  std::string getName() const;
+  /// Of all operands of one member, in their order, rounded up to 256.
+  std::vector<uint64_t> operandBytes() const;
   bool isEmpty() const { return std::count(y.begin(), y.end(), 0) > 0; }
 
 private:
@@ -257,6 +262,52 @@ std::string ConvCall::describe() const {
   return text + ", " + std::to_string(workspaceSize) + " bytes of scratch";
 }
 
+std::string ConvCall::getName() const {
+  std::string name = call.op == LibraryOp::Conv ? "conv " : "conv-transpose ";
+  name += Tuner::typeName(call.dtype);
+  if (call.computeTf32)
+    name += " tf32";
+  auto add = [&](const char *what, const Dims &values) {
+    name += std::string(" ") + what;
+    for (size_t i = 0; i < values.size(); ++i)
+      name += (i ? "x" : " ") + std::to_string(values[i]);
+  };
+  add("x", x);
+  add("w", w);
+  add("y", y);
+  add("strides", call.strides);
+  add("dilations", call.dilations);
+  add("pads", call.padLow);
+  add("", call.padHigh);
+  name += " groups " + std::to_string(call.groups);
+  name += call.channelsLast ? " nhwc" : " nchw";
+  if (call.weightsLast)
+    name += " ohwi";
+  if (call.hasBias)
+    name += " bias";
+  if (call.hasAddend)
+    name += " addend";
+  if (call.activation != Activation::None)
+    name += " activation " + std::to_string(int(call.activation));
+  return name;
+}
+
+std::vector<uint64_t> ConvCall::operandBytes() const {
+  auto bytesOf = [&](const Dims &dims) {
+    uint64_t elements = 1;
+    for (int64_t size : dims)
+      elements *= uint64_t(size);
+    return (elements * elementSize(call.dtype) + 255) / 256 * 256;
+  };
+  std::vector<uint64_t> result{bytesOf(x), bytesOf(w)};
+  if (call.hasBias)
+    result.push_back(bytesOf({y[1]}));
+  if (call.hasAddend)
+    result.push_back(bytesOf(y));
+  result.push_back(bytesOf(y));
+  return result;
+}
+
 Status ConvCall::enqueue(CUstream stream, void *const *operands,
                          void *workspace) {
   if (isEmpty())
@@ -307,9 +358,61 @@ Dnn::planConvs(const LibraryCall &call, int64_t batch, BlasLt *blas,
 }
 
 Expected<std::unique_ptr<CudaCall>> Dnn::planConv(const LibraryCall &call,
-                                                  int64_t batch, BlasLt *blas) {
-  auto calls = planConvs(call, batch, blas, 1);
+                                                  int64_t batch, BlasLt *blas,
+                                                  Tuner *tuner) {
+  // Sums of f32 have the order that they have anywhere: it is not a matter of
+  // times.
+  bool isTuned = tuner && (call.dtype != DType::F32 || call.computeTf32);
+  size_t most = 1;
+  std::string library = "cuDNN ", name;
+  if (isTuned) {
+    ConvCall described(*api, handle, call);
+    FUSION_RT_TRY(described.prepare(batch));
+    isTuned = !described.isEmpty();
+    if (api->version)
+      library += std::to_string(api->version());
+    name = described.getName();
+    most = Tuner::kMostWays;
+    // Plans take long to build: none behind the remembered one is needed.
+    if (auto known = tuner->recall(library, name);
+        known && (*known)[0] >= '0' && (*known)[0] < '0' + int(most))
+      most = size_t((*known)[0] - '0') + 1;
+  }
+  auto calls = planConvs(call, batch, blas, isTuned ? most : 1);
   if (!calls)
     return calls.status();
-  return std::unique_ptr<CudaCall>(std::move(calls->front()));
+  size_t best = 0;
+  if (isTuned) {
+    uint64_t bytes = 0, scratch = 0;
+    std::vector<uint64_t> starts;
+    // The members' operands are the same: they run one after the other.
+    auto *first = static_cast<ConvCall *>(calls->front().get());
+    for (uint64_t size : first->operandBytes()) {
+      starts.push_back(bytes);
+      auto end = checkedAdd(bytes, size);
+      if (!end)
+        return std::unique_ptr<CudaCall>(std::move(calls->front()));
+      bytes = *end;
+    }
+    std::vector<Tuner::Way> ways;
+    for (size_t i = 0; i < calls->size(); ++i) {
+      DnnCall *way = (*calls)[i].get();
+      scratch = std::max(scratch, way->workspace());
+      ways.push_back({std::to_string(i) + ": " + way->describe(),
+                      [&, way](CUstream stream, char *memory) {
+                        std::vector<void *> operands;
+                        for (int64_t i = 0; i < call.members; ++i)
+                          for (uint64_t start : starts)
+                            operands.push_back(memory + start);
+                        return way->enqueue(stream, operands.data(),
+                                            memory + bytes);
+                      }});
+    }
+    auto fastest =
+        tuner->choose(library, name, call.dtype, bytes + scratch, ways);
+    if (!fastest)
+      return fastest.status();
+    best = *fastest;
+  }
+  return std::unique_ptr<CudaCall>(std::move((*calls)[best]));
 }

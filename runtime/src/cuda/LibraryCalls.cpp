@@ -16,7 +16,7 @@ using namespace fusion::rt::cuda;
 namespace {
 class Libraries final : public CudaLibraries {
 public:
-  explicit Libraries(const Driver &driver) : sides(driver) {}
+  Libraries(const Driver &driver, Tuner *tuner) : sides(driver), tuner(tuner) {}
   Expected<std::unique_ptr<CudaCall>> plan(const LibraryCall &call,
                                            int64_t batch) override;
 
@@ -24,13 +24,14 @@ private:
   Status openBlas() {
     if (blas)
       return {};
-    auto opened = BlasLt::open(sides);
+    auto opened = BlasLt::open(sides, tuner);
     if (opened)
       blas = std::move(*opened);
     return opened.status();
   }
 
   SideStreams sides;
+  Tuner *tuner;
   std::unique_ptr<BlasLt> blas;
   std::unique_ptr<Dnn> dnn;
 };
@@ -59,10 +60,11 @@ Expected<std::unique_ptr<CudaCall>> Libraries::plan(const LibraryCall &call,
   }
   if (isAttention)
     return dnn->planAttention(call, batch);
-  return dnn->planConv(call, batch, blas.get());
+  return dnn->planConv(call, batch, blas.get(), tuner);
 }
 
 Expected<std::unique_ptr<CudaLibraries>>
-CudaLibraries::open(const Driver &driver) {
-  return std::unique_ptr<CudaLibraries>(std::make_unique<Libraries>(driver));
+CudaLibraries::open(const Driver &driver, Tuner *tuner) {
+  return std::unique_ptr<CudaLibraries>(
+      std::make_unique<Libraries>(driver, tuner));
 }

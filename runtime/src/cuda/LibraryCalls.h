@@ -20,12 +20,16 @@ public:
                          void *workspace) = 0;
 };
 
+class Tuner;
+
 /// cuBLASLt and cuDNN, opened when the first call needs them. The context is
 /// current in all functions.
 class CudaLibraries {
 public:
   virtual ~CudaLibraries() = default;
-  static Expected<std::unique_ptr<CudaLibraries>> open(const Driver &driver);
+  /// `tuner`: chooses among the libraries' ways; null takes their first one.
+  static Expected<std::unique_ptr<CudaLibraries>> open(const Driver &driver,
+                                                       Tuner *tuner = nullptr);
   virtual Expected<std::unique_ptr<CudaCall>> plan(const LibraryCall &call,
                                                    int64_t batch) = 0;
 };

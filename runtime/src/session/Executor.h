@@ -53,6 +53,9 @@ struct SessionOptions {
   /// waited for; 0: any time. The run then ends with `Timeout`, and the session
   /// takes no other.
   double timeout = 60;
+  /// The cuda backend times the libraries' algorithms when it plans a call, or
+  /// takes what was found earlier on a device of this kind, and remembers it.
+  bool autotune = false;
 };
 
 /// Microseconds of single runs on buffers of the device.

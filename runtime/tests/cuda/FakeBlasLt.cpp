@@ -2,11 +2,12 @@
 //
 // libcublasLt.so.13 with the entries that the runtime uses. Products are of
 // f32, computed at once, by one loop over memory of the host. It refuses what
-// an algorithm was not found for.
+// an algorithm was not found for. Algorithms differ in their times alone.
 //
 //===----------------------------------------------------------------------===//
 #include "FakeBlasLt.h"
 #include "BlasLtApi.h"
+#include "FakeCuda.h"
 
 #include <algorithm>
 #include <cstring>
@@ -75,7 +76,8 @@ bool serves(void *operation, std::initializer_list<void *> layouts) {
 
 void fakeBlasLtReset() {
   state().products.clear();
-  state().settings = {{"batches", 1}, {"bias step", 1}, {"workspace", 512}};
+  state().settings = {
+      {"batches", 1}, {"bias step", 1}, {"workspace", 512}, {"algorithms", 1}};
 }
 uint64_t fakeBlasLtCount() { return state().products.size(); }
 const FakeProduct *fakeBlasLtProduct(uint64_t index) {
@@ -92,8 +94,9 @@ int cublasLtCreate(LtHandle *handle) {
   return 0;
 }
 int cublasLtDestroy(LtHandle) { return 0; }
+size_t cublasLtGetVersion() { return 130100; }
 int cublasLtMatmulDescCreate(LtDesc *desc, int compute, int scale) {
-  if (compute != kLtCompute32 || scale != kLtF32)
+  if ((compute != kLtCompute32 && compute != kLtComputeTf32) || scale != kLtF32)
     return kNotSupported;
   *desc = new Desc;
   return 0;
@@ -140,10 +143,13 @@ int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
   *found = 0;
   if (wanted < 1 || !serves(desc, {a, b, c, d}))
     return kNotSupported;
-  results[0] = {};
-  results[0].algorithm.data[0] =
-      uint64_t(valueOf(*static_cast<Desc *>(preference), kLtAlignA));
-  *found = 1;
+  *found = int(std::min<int64_t>(wanted, state().settings["algorithms"]));
+  for (int i = 0; i < *found; ++i) {
+    results[i] = {};
+    results[i].algorithm.data[0] =
+        uint64_t(valueOf(*static_cast<Desc *>(preference), kLtAlignA));
+    results[i].algorithm.data[1] = uint64_t(i);
+  }
   return 0;
 }
 int cublasLtMatmulAlgoCheck(LtHandle, LtDesc desc, LtLayout a, LtLayout b,
@@ -176,7 +182,8 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
                       valueOf(op, kLtBiasBatchStride),
                       algorithm->data[0],
                       stream,
-                      workspace};
+                      workspace,
+                      algorithm->data[1]};
   auto *bias = reinterpret_cast<const float *>(valueOf(op, kLtBiasPointer));
   // Seen in version 13.1: a check that takes distances below zero, and a
   // product that reads outside of the operands.
@@ -190,16 +197,25 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
     if (reinterpret_cast<uintptr_t>(each) % product.alignment)
       return kInvalidValue;
   state().products.push_back(product);
+  std::string millis = "millis " + std::to_string(product.algorithm);
+  if (int status = fakeCudaSpend(stream, double(state().settings[millis])))
+    return status;
 
+  // The host's memory stands in for a device's.
+  auto bytes = [](const void *address) {
+    return static_cast<float *>(fakeCudaBytes(const_cast<void *>(address)));
+  };
+  if (hasBias)
+    bias = bytes(bias);
   bool transA = valueOf(op, kLtTransA), transB = valueOf(op, kLtTransB);
   int64_t sum = transA ? la.rows : la.columns;
   float scale = *static_cast<const float *>(alpha),
         keep = *static_cast<const float *>(beta);
   for (int64_t i = 0; i < product.batch; ++i) {
-    auto *fromA = static_cast<const float *>(a) + i * product.stepA;
-    auto *fromB = static_cast<const float *>(b) + i * product.stepB;
-    auto *fromC = static_cast<const float *>(c) + i * product.stepC;
-    auto *to = static_cast<float *>(d) + i * product.stepD;
+    auto *fromA = bytes(a) + i * product.stepA;
+    auto *fromB = bytes(b) + i * product.stepB;
+    auto *fromC = bytes(c) + i * product.stepC;
+    auto *to = bytes(d) + i * product.stepD;
     for (int64_t column = 0; column < ld.columns; ++column)
       for (int64_t row = 0; row < ld.rows; ++row) {
         float value = 0;

@@ -14,6 +14,7 @@ struct FakeProduct {
   int64_t stepA, stepB, stepC, stepD, stepBias; ///< elements
   uint64_t alignment;                           ///< that the algorithm needs
   void *stream, *workspace;
+  uint64_t algorithm; ///< from 0 on
 };
 
 extern "C" {
@@ -23,7 +24,9 @@ uint64_t fakeBlasLtCount();
 const FakeProduct *fakeBlasLtProduct(uint64_t index);
 /// Algorithms for more than one matrix are known (1); the attribute for
 /// distances of biases is known (1); bytes of workspace (512).
-/// `key`: "batches", "bias step" or "workspace".
+/// How many algorithms there are (1), and milliseconds that the products of one
+/// take on the tests' driver (0). `key`: "batches", "bias step", "workspace",
+/// "algorithms" or "millis 0", "millis 1" ...
 void fakeBlasLtSet(const char *key, int64_t value);
 }
 

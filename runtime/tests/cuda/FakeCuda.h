@@ -30,6 +30,10 @@ void fakeCudaForget();
 void *fakeCudaAllocate(uint64_t size, int device);
 void fakeCudaFree(void *pointer);
 void fakeCudaWrite(void *device, const void *host, uint64_t size);
+/// The host's memory behind `address`, or `address` if it is no device's.
+void *fakeCudaBytes(void *address);
+/// Work on `stream` that takes so many milliseconds; it may be captured.
+int fakeCudaSpend(void *stream, double millis);
 void fakeCudaRead(void *host, const void *device, uint64_t size);
 }
 

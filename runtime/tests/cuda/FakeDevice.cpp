@@ -237,6 +237,17 @@ void fakeCudaFree(void *pointer) {
 void fakeCudaWrite(void *device, const void *host, uint64_t size) {
   std::memcpy(bytesAt(reinterpret_cast<CUdeviceptr>(device), size), host, size);
 }
+void *fakeCudaBytes(void *address) {
+  uint64_t offset = 0;
+  Allocation *memory = find(reinterpret_cast<CUdeviceptr>(address), 0, offset);
+  return memory ? memory->bytes.data() + offset : address;
+}
+int fakeCudaSpend(void *stream, double millis) {
+  return submit(static_cast<CUstream>(stream), {"time", [=] {
+                                                  state().clock += millis;
+                                                  return kSuccess;
+                                                }});
+}
 void fakeCudaRead(void *host, const void *device, uint64_t size) {
   std::memcpy(host, bytesAt(reinterpret_cast<CUdeviceptr>(device), size), size);
 }

@@ -36,6 +36,11 @@ How to run:
   --backend cpu|cuda|null  default: what the module is compiled for; null
                            computes nothing and counts every entry
   --device N               which GPU, from 0 on (default 0)
+  --autotune               time the algorithms that cuBLASLt and cuDNN offer for
+                           each call of f16, bf16 or tf32, and take the fastest;
+                           it is remembered in $XDG_CACHE_HOME/fusion/autotune
+                           (~/.cache/fusion/autotune), which is read with this
+                           option only
   --threads N              threads (default: all this process may use)
   --op-timeout SECONDS     end with 8 if a run takes longer, or a command where
                            each is waited for (--nan-check, --profile,
@@ -134,6 +139,7 @@ static Status parseFlag(const std::string &name, RunOptions &options,
                : name == "inspect"    ? &options.inspect
                : name == "nan-check"  ? &options.nanCheck
                : name == "find-fault" ? &options.findFault
+               : name == "autotune"   ? &options.autotune
                : name == "help"       ? &options.help
                : name == "version"    ? &options.version
                                       : nullptr;

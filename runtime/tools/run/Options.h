@@ -27,6 +27,7 @@ struct RunOptions {
   /// Seconds, 0: any time; not given: 60 on a GPU, any on the CPU.
   std::optional<double> opTimeout;
   bool json = false, inspect = false, nanCheck = false, findFault = false;
+  bool autotune = false;
   bool help = false, version = false;
 };
 

@@ -284,6 +284,7 @@ Status fusion::rt::runModule(const RunOptions &options) {
   SessionOptions sessionOptions;
   sessionOptions.backend = options.backend;
   sessionOptions.device = options.device;
+  sessionOptions.autotune = options.autotune;
   sessionOptions.threads = options.threads;
   sessionOptions.memoryLimit = options.memoryLimit;
   sessionOptions.stop = interruptFlag();

@@ -1,0 +1,116 @@
+//===- BlasLtProduct.h - One product of cuBLASLt ----------------*- C++ -*-===//
+//
+// What the library computes at once: the product of one member of a call, or
+// those of several whose operands are equally far apart.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_RUNTIME_CUDA_BLASLTPRODUCT_H
+#define FUSION_RUNTIME_CUDA_BLASLTPRODUCT_H
+
+#include "BlasLtApi.h"
+#include "Tuner.h"
+
+#include <array>
+#include <optional>
+#include <vector>
+
+namespace fusion::rt::cuda {
+
+/// Dimensions in front of the matrices, as one loop each: how far the operands
+/// move in a step, in matrices.
+struct BatchLoop {
+  int64_t size, lhs, rhs;
+};
+
+/// The sizes of a product of row-major matrices.
+struct Sizes {
+  int64_t m = 0, n = 0, k = 0;
+  int64_t batch = 1, lhsStep = 0, rhsStep = 0; ///< of the library's own loop
+  std::vector<BatchLoop> loops;                ///< around it, outermost first
+};
+
+/// Of a member, or how far those of two members are apart, in bytes; 0 for what
+/// the call has not.
+enum { kLhs, kRhs, kBias, kAddend, kOut, kNumOperands };
+using Addresses = std::array<int64_t, kNumOperands>;
+
+/// Whether all start at multiples of 16 bytes.
+bool isAligned(const Addresses &addresses);
+
+/// Whether grouping must change no bit: one order of the sum for a product,
+/// with an epilogue or not, in a batch or alone. The order is then not a matter
+/// of times either.
+bool keepsBits(const LibraryCall &call);
+
+/// What cublasLtMatmul does at once: the product of one member, or those of
+/// `count` members whose operands are equally far apart.
+class Product {
+public:
+  Product(const BlasLtApi &api, LtHandle handle, const LibraryCall &call,
+          const Sizes &sizes, int64_t count)
+      : api(api), handle(handle), call(call), sizes(sizes), count(count),
+        desc(api.descDestroy),
+        layouts{LtOwned(api.layoutDestroy), LtOwned(api.layoutDestroy),
+                LtOwned(api.layoutDestroy), LtOwned(api.layoutDestroy)} {}
+
+  Status describe();
+  /// Finds the algorithms; there may be none. `tuner` may be null.
+  Status choose(Tuner *tuner);
+  /// Takes the algorithm of `other`, if it serves here too.
+  void chooseAs(const Product &other);
+  bool hasAligned() const { return aligned.has_value(); }
+  int64_t getCount() const { return count; }
+  uint64_t workspace() const { return workspaceSize; }
+  /// Says how far members are apart: whether the algorithm takes that.
+  Expected<bool> setSteps(const Addresses &steps);
+  Status enqueue(CUstream stream, const Addresses &first, void *workspace);
+
+private:
+  enum { kA, kB, kC, kD }; // our right and left side, addend and output
+
+  /// One cublasLtMatmul: the first step of the loops.
+  Status enqueueOnce(CUstream stream, const Addresses &operands,
+                     void *workspace);
+  Status setEpilogue(bool plain, uint32_t alignment);
+  struct Found {
+    LtAlgorithm algorithm;
+    uint64_t workspace;
+  };
+  /// Algorithms that keep our promises, in the order of the library's
+  /// heuristics; up to `most`.
+  Expected<std::vector<Found>> find(uint32_t alignment, size_t most);
+  /// The index of the fastest.
+  Expected<size_t> tune(Tuner &tuner, const std::vector<Found> &found);
+  /// All that the choice of an algorithm depends on.
+  std::string getName() const;
+  /// The workspace of `algorithm`, if it serves this product.
+  std::optional<uint64_t> check(const LtAlgorithm &algorithm) const;
+  Status set(int attribute, const void *value, size_t size) {
+    return api.check(api.descSet(desc.get(), attribute, value, size),
+                     "cublasLtMatmulDescSetAttribute");
+  }
+  Status setBias(int64_t address) {
+    auto *bias = reinterpret_cast<const void *>(uintptr_t(address));
+    return set(kLtBiasPointer, &bias, sizeof(bias));
+  }
+  Status setOffset(int layout, int64_t elements) {
+    return api.check(api.layoutSet(layouts[layout].get(), kLtBatchOffset,
+                                   &elements, sizeof(elements)),
+                     "cublasLtMatrixLayoutSetAttribute(batch)");
+  }
+
+  const BlasLtApi &api;
+  LtHandle handle;
+  const LibraryCall &call;
+  const Sizes &sizes;
+  int64_t count;
+  LtOwned desc;
+  std::array<LtOwned, 4> layouts;
+  /// For operands at multiples of kAlignment, and for others.
+  std::optional<LtAlgorithm> aligned, unaligned;
+  uint64_t workspaceSize = 0;
+};
+
+} // namespace fusion::rt::cuda
+
+#endif // FUSION_RUNTIME_CUDA_BLASLTPRODUCT_H
