@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 
 from conftest import BIN
-from fusion_compiler.bench import cli, gpu, launched, ours, run, seed2, suites, xla
+from fusion_compiler.bench import (calibrate, cli, cost_model, gpu, launched, modules, ours, random_groups, run,
+                                   seed2, suites, xla)
 from fusion_compiler.bench.bars import Bar
 from fusion_compiler.cli import main
 
@@ -40,6 +41,9 @@ class Tensor(np.ndarray):
 
     def data_ptr(self):
         return self.ctypes.data
+
+    def norm(self):
+        return np.linalg.norm(self)
 
     def numel(self):
         return self.size
@@ -125,10 +129,15 @@ def fake_torch():
         made[...] = self
         return made
 
+    def rand(shape, device=None, dtype=np.float32):
+        made = tensor(shape, dtype)
+        made[...] = np.random.default_rng().random(shape)
+        return made
+
     Tensor.to = to
     flags = contextlib.nullcontext
     cuda = SimpleNamespace(
-        synchronize=lambda: None, empty_cache=lambda: None, graph_pool_handle=object,
+        synchronize=lambda: None, memory_reserved=lambda: 0, empty_cache=lambda: None, graph_pool_handle=object,
         Stream=lambda: SimpleNamespace(wait_stream=lambda _s: None),
         stream=lambda _s: contextlib.nullcontext(),
         current_stream=lambda: SimpleNamespace(wait_stream=lambda _s: None, cuda_stream=0),
@@ -136,7 +145,7 @@ def fake_torch():
         _sleep=lambda _cycles: None)
     return SimpleNamespace(
         cuda=cuda, float64=np.float64, float32=np.float32, float16=np.float16, bfloat16=np.uint16, uint8=np.uint8,
-        randn=randn,
+        randn=randn, rand=rand, zeros=tensor, int32=np.int32, int8=np.int8,
         randint=randint, empty=tensor, empty_like=lambda x: tensor(x.shape, x.dtype), equal=np.array_equal,
         isfinite=np.isfinite, no_grad=contextlib.nullcontext,
         backends=SimpleNamespace(cudnn=SimpleNamespace(flags=lambda **_: flags())))
@@ -327,3 +336,94 @@ def test_small_rows_go_to_xla_first(no_gpu, tmp_path, monkeypatch):
     monkeypatch.setattr(xla, "measure_all", lambda suite, names, *_: (asked.append(names), ({}, {}))[1])
     assert main([*WORDS, "--peers", "xla", "--no-launches"]) == 0
     assert asked == [["transpose-7", "adds-3x33"]]
+
+
+def cost_model_modules(folder):
+    cost_model.compile_all(str(folder), str(BIN), "cpu", "cpu", lambda _text: None, 2, [seed2.adds(3, 33)])
+    return [path.name.removesuffix(".fused.fsn") for path in sorted(folder.glob("*.fused.fsn"))]
+
+
+@pytest.fixture
+def small_programs(no_gpu, tmp_path, monkeypatch):
+    monkeypatch.setattr(ours, "OpenModule", OnCpu)
+    monkeypatch.setattr(cost_model, "VARIANTS", {"fused": ("--fp=strict",), "alone": ("--fp=strict", modules.UNFUSED)})
+    monkeypatch.setattr(random_groups._Maker, "size", lambda _self, low, high: 2 + int(low))
+    return cost_model_modules(tmp_path / "m")
+
+
+def test_cost_model_times_both_ways(small_programs, tmp_path, capsys):
+    out = tmp_path / "times.json"
+    words = ["bench", "cost-model", "--modules", str(tmp_path / "m"), "--json", str(out), "--runs", "3"]
+    assert main(words) == 0 and len(small_programs) == 3
+    document = json.loads(out.read_text())
+    for name in small_programs:
+        entry = document["programs"][name]
+        assert entry["us"]["fused"]["us"] > 0 and entry["us"]["alone"]["rounds"] == 3 and len(entry["ratio"]) == 3
+        assert entry["relative_difference"] < 1e-2 and "error" not in entry
+    assert not (tmp_path / "times.json.begun").exists()
+    assert "3 of 3 programs timed" in capsys.readouterr().out
+    assert main(words) == 0 and "0 of 0 programs timed" in capsys.readouterr().out, "what is there is kept"
+    assert json.loads(out.read_text())["programs"] == document["programs"]
+
+
+def test_cost_model_goes_on_behind_what_ended_it(small_programs, tmp_path, capsys):
+    out = tmp_path / "times.json"
+    (tmp_path / "times.json.begun").write_text("adds-3x33")
+    words = ["bench", "cost-model", "--modules", str(tmp_path / "m"), "--json", str(out), "--runs", "3"]
+    assert main(words) == 4, "one program has no times"
+    programs = json.loads(out.read_text())["programs"]
+    assert "error" in programs["adds-3x33"] and sum("us" in entry for entry in programs.values()) == 2
+    assert "2 of 2 programs timed" in capsys.readouterr().out
+
+
+def test_cost_model_says_which_program_fails(small_programs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "m/adds-3x33.alone.fsn").write_bytes(b"no module")
+    out = tmp_path / "times.json"
+    words = ["bench", "cost-model", "--modules", str(tmp_path / "m"), "--json", str(out), "--runs", "3"]
+    assert main(words) == 4 and "adds-3x33: " in capsys.readouterr().out
+    assert sum("us" in entry for entry in json.loads(out.read_text())["programs"].values()) == 2
+
+
+def test_calibration_outlives_a_part(tmp_path):
+    saved = []
+
+    def lacking():
+        raise AttributeError("no such function\nsecond line")
+
+    measured = calibrate.run_parts({"a": lambda: {"x": 1}, "b": lacking, "c": lambda: {"y": 2}}, lambda _text: None,
+                                   lambda found: saved.append(dict(found)))
+    assert measured == {"x": 1, "y": 2, "failed": {"b": "no such function"}}
+    assert [sorted(s) for s in saved] == [["x"], ["failed", "x"], ["failed", "x", "y"]]
+
+
+def test_calibration_of_what_numpy_can_do(no_gpu, monkeypatch):
+    """Each part runs as on a GPU, up to the launches."""
+
+    class Kernels:
+        units = 4
+
+        def launch(self, name, grid, threads, *parameters):
+            assert name in ("empty", "increment", "multiply_add_f32", "multiply_add_f64") and threads == 256
+
+        def copy(self, source, target):
+            target[...] = source
+
+        def copy_on(self, units, source, target):
+            target[...] = source
+
+    monkeypatch.setattr(gpu, "describe", lambda _torch: {"gpu": "none", "cache_bytes": 1 << 16, "multiprocessors": 4,
+                                                         "memory_bytes": 1 << 30, "cuda": "13.0"})
+    no_gpu.backends.cuda = SimpleNamespace(matmul=SimpleNamespace(allow_tf32=False))
+    no_gpu.mm, no_gpu._int_mm = np.matmul, np.matmul
+    monkeypatch.setattr(calibrate, "_COPIES", range(14, 17))
+    monkeypatch.setattr(calibrate, "_MATRICES", {"f32": 8, "tf32": 8})
+    monkeypatch.setattr(calibrate, "copy_bandwidth", lambda _torch, _kernels, size=0, rounds=0: {
+        "torch": 1e9, "kernel": 2e9, "best": 2e9})
+    monkeypatch.setattr(calibrate, "saturating_units", lambda *_: 3)
+    saved = []
+    device, measured = calibrate.calibrate(no_gpu, Kernels(), calibrate.find_device("h200"), "mine",
+                                           lambda _text: None, lambda *both: saved.append(both))
+    assert "failed" not in measured and len(saved) == 8
+    assert device["saturating_units"] == 3 and device["memory_bandwidth"] == 2e9 and measured["run_us"] > 0
+    assert [row["bytes"] for row in measured["copies"]] == [1 << 14, 1 << 15, 1 << 16]
+    assert {"us", "cached_us"} <= set(measured["copies"][0])

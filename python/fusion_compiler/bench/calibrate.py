@@ -24,6 +24,8 @@ from .limits import Kernels
 from .timing import Contender, DeviceClock, interleave
 
 _ROUNDS = 15
+#: Bytes of the copies that are timed, as powers of two.
+_COPIES = range(14, 29)
 #: Elements of the square products that are timed, by type.
 _MATRICES = {"f64": 4096, "f32": 8192, "tf32": 8192, "f16": 8192, "bf16": 8192, "i8": 8192}
 
@@ -72,9 +74,9 @@ def copy_bandwidth(torch, kernels: Optional[Kernels], size: int = 1 << 30, round
 def copy_times(torch, kernels: Kernels, cache_bytes: int) -> list[dict[str, float]]:
     """Microseconds that one more copy in a graph takes, by the bytes that it reads and writes together: from and to
     memory, and of what the copy before left in the cache."""
-    pool = torch.randint(-(1 << 62), 1 << 62, (max(4 * cache_bytes, 1 << 28) // 8,), device="cuda")
+    pool = torch.randint(-(1 << 62), 1 << 62, (max(4 * cache_bytes, 1 << _COPIES[-1]) // 8,), device="cuda")
     result = []
-    for power in range(14, 29):
+    for power in _COPIES:
         words = (1 << power) // 16  # of one side
         pairs = min(256, pool.numel() // (2 * words))
         sides = [pool[i * words:(i + 1) * words] for i in range(2 * pairs)]
@@ -129,8 +131,8 @@ def vector_rates(torch, kernels: Kernels) -> dict[str, float]:
     return {name: rate(name) for name in ("f32", "f64")}
 
 
-def matrix_rates(torch) -> dict[str, float]:
-    """Operations a second of square products of random matrices."""
+def matrix_rates(torch, say: Callable[[str], None] = lambda _text: None) -> dict[str, float]:
+    """Operations a second of square products of random matrices; a type that PyTorch has no product of is left out."""
     result = {}
     for name, size in _MATRICES.items():
         allow = torch.backends.cuda.matmul.allow_tf32
@@ -138,12 +140,14 @@ def matrix_rates(torch) -> dict[str, float]:
         try:
             if name == "i8":
                 a, b = (torch.randint(-128, 128, (size, size), device="cuda", dtype=torch.int8) for _ in range(2))
-                us = time_one(torch, lambda: torch._int_mm(a, b.t()), 7)  # noqa: B023
+                us = time_one(torch, lambda: torch._int_mm(a, b.t()), 5)  # noqa: B023
             else:
                 dtype = torch.float32 if name == "tf32" else gpu.dtype_of(torch, name)
                 a, b = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
-                us = time_one(torch, lambda: torch.mm(a, b), 7)  # noqa: B023
+                us = time_one(torch, lambda: torch.mm(a, b), 5)  # noqa: B023
             result[name] = 2 * size**3 / (us * 1e-6)
+        except (RuntimeError, TypeError, AttributeError) as error:
+            say(f"matrix rate of {name}: not measured, {(str(error).splitlines() or ['no reason'])[0][:120]}")
         finally:
             torch.backends.cuda.matmul.allow_tf32 = allow
     return result
@@ -172,19 +176,23 @@ def device_file(base: Mapping, name: str, facts: Mapping, measured: Mapping) -> 
     """The base file's keys in their order, with what was measured in its place, rounded to four digits."""
     result = dict(base)
     result["name"] = name
+    empty = f" (an empty one costs {measured['empty_us']:.2f} us)" if "empty_us" in measured else ""
+    left = [name for name in measured.get("failed", {})]
     result["source"] = (
         f"Measured on {facts['gpu']}, driver {facts.get('driver') or 'unknown'}, CUDA {facts.get('cuda')}, on "
         f"{facts['date']} by fusion-bench calibrate: bandwidths by copies, launch_gap_us between dependent kernels of "
-        f"a graph (an empty one costs {measured['empty_us']:.2f} us), rates by chains of multiply-adds and by products "
-        f"of random matrices. Everything else from the file {base['name']}: {base['source']}")
+        f"a graph{empty}, rates by chains of multiply-adds and by products of random matrices. "
+        f"{'Not measured: ' + ', '.join(left) + '. ' if left else ''}"
+        f"Everything else from the file {base['name']}: {base['source']}")
     result["units"] = facts["multiprocessors"]
     result["memory_bytes"] = facts["memory_bytes"]
     if facts.get("cache_bytes"):
         result["cache_bytes"] = facts["cache_bytes"]
     for key in ("saturating_units", "memory_bandwidth", "cache_bandwidth", "launch_gap_us"):
-        result[key] = _round(measured[key])
+        if key in measured:
+            result[key] = _round(measured[key])
     for key in ("vector_flops", "matrix_flops"):
-        result[key] = {**base[key], **{kind: _round(rate) for kind, rate in measured[key].items()}}
+        result[key] = {**base[key], **{kind: _round(rate) for kind, rate in measured.get(key, {}).items()}}
     return result
 
 
@@ -192,32 +200,78 @@ def _round(value):
     return value if isinstance(value, int) else float(f"{value:.4g}")
 
 
-def calibrate(torch, kernels: Kernels, base_path: str, name: str, say: Callable[[str], None]) -> tuple[dict, dict]:
-    """Measures the first GPU: the device file as a dictionary, and all that was measured."""
+def _parts(torch, kernels: Kernels, cache_bytes: int, say: Callable[[str], None]) -> dict[str, Callable[[], dict]]:
+    """What is measured, each part on its own: it says what it found and gives entries of `measured`."""
+
+    def gaps() -> dict:
+        found = launch_gap(torch, kernels)
+        say(f"launch gap: {found['dependent']:.3f} us dependent, {found['empty']:.3f} us empty")
+        return {"launch_gap_us": found["dependent"], "empty_us": found["empty"]}
+
+    def run() -> dict:
+        us = run_time(torch, kernels)
+        say(f"a run of one empty kernel: {us:.3f} us")
+        return {"run_us": us}
+
+    def copies() -> dict:
+        rows = copy_times(torch, kernels, cache_bytes)
+        for row in rows:
+            say(f"copy of {row['bytes']:>9} bytes: {row['us']:.3f} us, cached {row.get('cached_us', math.nan):.3f} us")
+        return {"copies": rows}
+
+    def memory() -> dict:
+        found = copy_bandwidth(torch, kernels)
+        say(f"copy bandwidth: {found['best'] / 1e12:.3f} TB/s "
+            f"(torch {found['torch'] / 1e12:.3f}, kernel {found['kernel'] / 1e12:.3f})")
+        return {"memory_bandwidth": found["best"]}
+
+    def cache() -> dict:
+        # Input and output together fill half of the cache.
+        size = max(1 << 20, cache_bytes // 4 // (1 << 20) * (1 << 20))
+        rate = copy_bandwidth(torch, None, size)["best"]
+        say(f"cache bandwidth: {rate / 1e12:.3f} TB/s")
+        return {"cache_bandwidth": rate}
+
+    def units() -> dict:
+        found = saturating_units(torch, kernels)
+        say(f"saturating units: {found}")
+        return {"saturating_units": found}
+
+    def rates(key: str, found: dict[str, float]) -> dict:
+        say(f"{key}: " + ", ".join(f"{kind} {rate / 1e12:.1f} T" for kind, rate in found.items()))
+        return {key: found}
+
+    return {"launch gap": gaps, "run": run, "copies": copies, "memory": memory, "cache": cache, "units": units,
+            "vector rates": lambda: rates("vector_flops", vector_rates(torch, kernels)),
+            "matrix rates": lambda: rates("matrix_flops", matrix_rates(torch, say))}
+
+
+def run_parts(parts: Mapping[str, Callable[[], dict]], say: Callable[[str], None],
+              save: Callable[[dict], None]) -> dict:
+    """Runs each part; `save` gets all that was measured after each. One that fails is said and left out."""
+    measured: dict = {}
+    for name, part in parts.items():
+        try:
+            measured.update(part())
+        except (FusionError, RuntimeError, TypeError, AttributeError, OSError) as error:
+            # What a version of PyTorch or a GPU lacks is that part's loss.
+            said = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            measured.setdefault("failed", {})[name] = said
+            say(f"{name}: not measured, {said}")
+        save(measured)
+    return measured
+
+
+def calibrate(torch, kernels: Kernels, base_path: str, name: str, say: Callable[[str], None],
+              save: Callable[[dict, dict], None]) -> tuple[dict, dict]:
+    """Measures the first GPU: the device file as a dictionary, and all that was measured. `save` gets both after each
+    part; what is not measured is the base's."""
     with open(base_path, encoding="utf-8") as file:
         base = json.load(file)
     facts = {**gpu.describe(torch), "date": datetime.date.today().isoformat()}
-    measured: dict = {}
-    bandwidth = copy_bandwidth(torch, kernels)
-    measured["memory_bandwidth"] = bandwidth["best"]
-    say(f"copy bandwidth: {bandwidth['best'] / 1e12:.3f} TB/s "
-        f"(torch {bandwidth['torch'] / 1e12:.3f}, kernel {bandwidth['kernel'] / 1e12:.3f})")
-    # Input and output together fill half of the cache.
-    cached = max(1 << 20, (facts.get("cache_bytes") or base["cache_bytes"]) // 4 // (1 << 20) * (1 << 20))
-    measured["cache_bandwidth"] = copy_bandwidth(torch, None, cached)["best"]
-    say(f"cache bandwidth: {measured['cache_bandwidth'] / 1e12:.3f} TB/s")
-    gaps = launch_gap(torch, kernels)
-    measured["launch_gap_us"], measured["empty_us"] = gaps["dependent"], gaps["empty"]
-    say(f"launch gap: {gaps['dependent']:.3f} us dependent, {gaps['empty']:.3f} us empty")
-    measured["run_us"] = run_time(torch, kernels)
-    say(f"a run of one empty kernel: {measured['run_us']:.3f} us")
-    measured["copies"] = copy_times(torch, kernels, facts.get("cache_bytes") or base["cache_bytes"])
-    for row in measured["copies"]:
-        say(f"copy of {row['bytes']:>9} bytes: {row['us']:.3f} us, cached {row.get('cached_us', math.nan):.3f} us")
-    measured["saturating_units"] = saturating_units(torch, kernels)
-    say(f"saturating units: {measured['saturating_units']}")
-    measured["vector_flops"] = vector_rates(torch, kernels)
-    measured["matrix_flops"] = matrix_rates(torch)
-    for key in ("vector_flops", "matrix_flops"):
-        say(f"{key}: " + ", ".join(f"{kind} {rate / 1e12:.1f} T" for kind, rate in measured[key].items()))
-    return device_file(base, name, facts, measured), {**facts, **measured}
+    parts = _parts(torch, kernels, facts.get("cache_bytes") or base["cache_bytes"], say)
+
+    def both(measured: dict) -> tuple[dict, dict]:
+        return device_file(base, name, facts, measured), {**facts, **measured}
+
+    return both(run_parts(parts, say, lambda measured: save(*both(measured))))

@@ -307,10 +307,15 @@ def _calibrate(options) -> int:
         kernels = _kernels(options, torch, options.modules, scratch)
         if kernels is None:
             return 5
-        device, measured = calibrate.calibrate(torch, kernels, base, name, _say)
+
+        def save(device: dict, measured: dict) -> None:
+            if options.json:
+                run.write_json(options.json, device)
+                run.write_json(os.path.splitext(options.json)[0] + ".measured.json", measured)
+
+        device, measured = calibrate.calibrate(torch, kernels, base, name, _say, save)
     if options.json:
-        run.write_json(options.json, device)
-        run.write_json(os.path.splitext(options.json)[0] + ".measured.json", measured)
+        save(device, measured)
     else:
         print(json.dumps(device, indent=1))
     return 0

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import math
 import os
@@ -21,14 +23,14 @@ from typing import Callable, Mapping, Optional, Sequence
 
 from ..errors import FusionError
 from . import modules, random_groups, seed2, timing
-from .workload import WIDTH, Tensor
+from .workload import WIDTH, Tensor, Workload
 
 #: Of the suite.
 NAME = "cost-model"
 RANDOM_PROGRAMS = 200
 VARIANTS = {"fused": ("--fp=fast",), "alone": ("--fp=fast", modules.UNFUSED)}
-#: Sets of buffers at most, and those that a session keeps graphs for.
-_MOST_SETS, _SETS_OF_SESSION = 48, 16
+#: Bytes that PyTorch may hold for programs that are done.
+_MOST_HELD = 30 << 30
 #: Pairs that differ by less are no decision.
 _DIFFERENCE = 1.05
 
@@ -38,10 +40,11 @@ def half(name: str) -> str:
     return "held-out" if zlib.crc32(name.encode()) & 1 else "fit"
 
 
-def sources(folder: str, count: int = RANDOM_PROGRAMS) -> dict[str, tuple[str, list[Tensor]]]:
+def sources(folder: str, count: int = RANDOM_PROGRAMS,
+            workloads: Optional[Sequence[Workload]] = None) -> dict[str, tuple[str, list[Tensor]]]:
     """Writes all programs into `folder`: name -> its path and inputs."""
     result = {}
-    for workload in seed2.workloads():
+    for workload in seed2.workloads() if workloads is None else workloads:
         result[workload.name] = workload.write(folder), list(workload.inputs)
     for program in random_groups.programs(count):
         path = os.path.join(folder, program.name + ".mlir")
@@ -58,14 +61,14 @@ def _run(arguments: Sequence[str], name: str) -> None:
 
 
 def compile_all(output: str, bin_dir: Optional[str], target: str, device: str, say: Callable[[str], None],
-                count: int = RANDOM_PROGRAMS) -> None:
+                count: int = RANDOM_PROGRAMS, workloads: Optional[Sequence[Workload]] = None) -> None:
     """Compiles all variants into the folder `output`: NAME.VARIANT.fsn, NAME.VARIANT.mlir (the groups, for
     predictions) and cost-model.json (inputs and seconds)."""
     compiler = modules.find_tool("fusion-compile", bin_dir)
     os.makedirs(output, exist_ok=True)
     document: dict = {"target": target, "programs": {}}
     with tempfile.TemporaryDirectory(prefix="fusion-bench-") as scratch:
-        for name, (path, inputs) in sources(scratch, count).items():
+        for name, (path, inputs) in sources(scratch, count, workloads).items():
             entry: dict = {"half": half(name), "inputs": [[t.name, t.dtype, list(t.shape)] for t in inputs],
                            "seconds": {}}
             for variant, options in VARIANTS.items():
@@ -82,41 +85,52 @@ def compile_all(output: str, bin_dir: Optional[str], target: str, device: str, s
 
 
 class _Buffers:
-    """Sets of inputs and outputs that together do not fit the cache."""
+    """Sets of inputs (in order) and outputs (by name) that together do not fit the cache, if 16 are enough for that: the
+    runtime keeps a graph for each of so many."""
 
-    def __init__(self, torch, inputs: Sequence[Tensor], outputs: Sequence[tuple[tuple[int, ...], str]],
-                 cache_bytes: int):
+    def __init__(self, torch, inputs: Sequence[Tensor], module, cache_bytes: int):
         from .gpu import dtype_of
 
-        one = sum(t.bytes for t in inputs) + sum(math.prod(shape) * WIDTH[dtype] for shape, dtype in outputs)
-        self.sets = timing.copies_for(one, cache_bytes, _MOST_SETS)
+        one = sum(t.bytes for t in inputs) + sum(math.prod(info.shape_at(module.max_batch)) * WIDTH[info.dtype_name]
+                                                 for info in module.outputs)
+        self.sets = timing.copies_for(one, cache_bytes)
         self.inputs, self.outputs = [], []
         for _ in range(self.sets):
             made = [torch.rand(t.shape, device="cuda", dtype=torch.float32).add_(0.25).to(dtype_of(torch, t.dtype))
                     for t in inputs]
             self.inputs.append(made)
-            self.outputs.append([torch.empty(shape, device="cuda", dtype=dtype_of(torch, dtype))
-                                 for shape, dtype in outputs])
+            self.outputs.append(module.empty_outputs(
+                allocate=lambda size: torch.empty(size, dtype=torch.uint8, device="cuda")))
 
 
-def _launches(torch, path: str, names: Sequence[str], buffers: _Buffers):
-    """Runs of the module on each set, as graphs of its sessions, and what they need alive."""
-    from .ours import OpenModule
+def _begun(output: str) -> str:
+    """The file that names the program that is being measured."""
+    return output + ".begun"
 
-    launches, opened = [], []
-    for first in range(0, buffers.sets, _SETS_OF_SESSION):
-        group = buffers.inputs[first:first + _SETS_OF_SESSION]
-        ours = OpenModule(torch, path, group[:1], names)
-        opened.append(ours)
-        for index, inputs in enumerate(group):
-            by_name = dict(zip(names, inputs))
-            launches.append(ours.launcher_on([by_name[info.name] for info in ours.module.inputs],
-                                             buffers.outputs[first + index]))
-    return launches, opened
+
+def resume(document: dict, output: str) -> None:
+    """Takes over what an earlier run that was cut off has written to `output`; the program that ended it is not tried
+    again."""
+    try:
+        with open(output, encoding="utf-8") as file:
+            before = json.load(file)["programs"]
+    except (OSError, ValueError, KeyError):
+        before = {}
+    for name, entry in document["programs"].items():
+        entry.update({key: before[name][key] for key in ("us", "ratio", "sets", "relative_difference", "error")
+                      if key in before.get(name, {})})
+    try:
+        with open(_begun(output), encoding="utf-8") as file:
+            name = file.read().strip()
+    except OSError:
+        return
+    if name in document["programs"]:
+        document["programs"][name].setdefault("error", "the process that measured it was ended")
 
 
 def measure(folder: str, output: str, rounds: int, time_limit: float, say: Callable[[str], None]) -> dict:
-    """Times every program's variants, taking turns; writes `output` after every tenth program."""
+    """Times every program's variants, taking turns; writes `output` after every tenth program. Goes on where an earlier
+    run ended."""
     from . import gpu
     from .. import runtime
 
@@ -125,56 +139,74 @@ def measure(folder: str, output: str, rounds: int, time_limit: float, say: Calla
     with open(os.path.join(folder, "cost-model.json"), encoding="utf-8") as file:
         document = json.load(file)
     document["environment"] = facts
+    resume(document, output)
     started, done = time.monotonic(), 0
     # Should time run out, both halves and all kinds have been seen.
-    order = sorted(document["programs"], key=lambda name: (name.startswith("r"), zlib.crc32(name[::-1].encode())))
-    with torch.cuda.stream(torch.cuda.Stream()):
-        clock = timing.DeviceClock(torch)
-        for number, name in enumerate(order):
-            entry = document["programs"][name]
-            if time.monotonic() - started > time_limit:
-                break
-            try:
-                inputs = [Tensor(n, dtype, tuple(shape)) for n, dtype, shape in entry["inputs"]]
-                _measure_one(torch, clock, folder, name, inputs, entry, facts["cache_bytes"], rounds)
-                done += 1
-            except (FusionError, RuntimeError, runtime.FusionError) as error:
-                entry["error"] = str(error).splitlines()[0][:200]
-                say(f"{name}: {entry['error']}")
-            if number % 10 == 9 or number + 1 == len(order):
-                _write(output, document)
-    document["seconds_measured"] = round(time.monotonic() - started, 1)
-    _write(output, document)
-    say(f"{done} of {len(order)} programs timed, {document['seconds_measured']} s")
+    order = sorted(document["programs"], key=lambda name: zlib.crc32(name[::-1].encode()))
+    order = [name for name in order if not {"us", "error"} & set(document["programs"][name])]
+    try:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for number, name in enumerate(order):
+                entry = document["programs"][name]
+                if time.monotonic() - started > time_limit:
+                    break
+                with open(_begun(output), "w", encoding="utf-8") as file:
+                    file.write(name)
+                try:
+                    inputs = [Tensor(n, dtype, tuple(shape)) for n, dtype, shape in entry["inputs"]]
+                    _measure_one(torch, folder, name, inputs, entry, facts["cache_bytes"] or 64 << 20, rounds)
+                    done += 1
+                except (FusionError, RuntimeError, runtime.FusionError, OSError) as error:
+                    entry["error"] = (str(error).splitlines() or [type(error).__name__])[0][:200]
+                    say(f"{name}: {entry['error']}")
+                    torch.cuda.synchronize()  # raises if the context is lost: another process may go on
+                if torch.cuda.memory_reserved() > _MOST_HELD:
+                    gc.collect()
+                    torch.cuda.empty_cache()
+                if number % 10 == 9:
+                    _write(output, document)
+    finally:
+        document["seconds_measured"] = round(time.monotonic() - started, 1)
+        _write(output, document)
+        say(f"{done} of {len(order)} programs timed, {document['seconds_measured']} s")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_begun(output))
     return document
 
 
-def _measure_one(torch, clock, folder, name, inputs, entry, cache_bytes, rounds) -> None:
+def _measure_one(torch, folder, name, inputs, entry, cache_bytes, rounds) -> None:
     from .. import runtime
+    from .ours import OpenModule
 
     paths = {variant: os.path.join(folder, f"{name}.{variant}.fsn") for variant in VARIANTS}
-    module = runtime.load(paths["fused"])
-    shapes = [(tuple(info.shape_at(module.max_batch)), info.dtype_name) for info in module.outputs]
-    buffers = _Buffers(torch, inputs, shapes, cache_bytes)
-    contenders, holds, results = {}, [], {}
+    buffers = _Buffers(torch, inputs, runtime.load(paths["fused"]), cache_bytes)
+    names = [t.name for t in inputs]
+    contenders, opened, results = {}, [], {}
     for variant, path in paths.items():
-        launches, held = _launches(torch, path, [t.name for t in inputs], buffers)
-        holds.append(held)
+        ours = OpenModule(torch, path, buffers.inputs[:1], names)
+        opened.append(ours)
+        launches = []
+        for given, outputs in zip(buffers.inputs, buffers.outputs):
+            by_name = dict(zip(names, given))
+            launches.append(ours.launcher_on([by_name[info.name] for info in ours.module.inputs],
+                                             [outputs[info.name] for info in ours.module.outputs]))
         launches[0]()
         torch.cuda.synchronize()
-        results[variant] = [tensor.double().clone() for tensor in buffers.outputs[0]]
+        results[variant] = [tensor.double() for tensor in buffers.outputs[0].values()]
         contenders[variant] = timing.Contender(launches)
-    times = timing.interleave(contenders, lambda _c: clock, rounds)
-    entry["sets"] = buffers.sets
-    entry["us"] = {variant: taken.as_json() for variant, taken in times.items()}
-    ratio = timing.Ratio.of(times["alone"], times["fused"])
-    entry["ratio"] = [ratio.median, ratio.low, ratio.high]
     # The same program either way; what differs are roundings between the ops.
     worst = 0.0
     for a, b in zip(results["fused"], results["alone"]):
         norm = float(b.norm()) or 1.0
         worst = max(worst, float((a - b).norm()) / norm)
     entry["relative_difference"] = worst
+    results.clear()
+    clock = timing.DeviceClock(torch)
+    times = timing.interleave(contenders, lambda _c: clock, rounds)
+    entry["sets"] = buffers.sets
+    entry["us"] = {variant: taken.as_json() for variant, taken in times.items()}
+    ratio = timing.Ratio.of(times["alone"], times["fused"])
+    entry["ratio"] = [ratio.median, ratio.low, ratio.high]
 
 
 def _write(path: str, document: Mapping) -> None:
