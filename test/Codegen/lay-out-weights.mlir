@@ -129,6 +129,68 @@ func.func @one_tap(%x: tensor<1x4x2xf32>) -> tensor<1x4x1xf32> {
 
 // -----
 
+// Weights [2048, 2049] of a large product of bf16 become [2049, 2048]; the bias
+// stays.
+
+module attributes {fusion.target = "cuda", fusion.fp = "fast"} {
+// REMARKS: [Passed] lay-out-weights {{.*}}Bytes=8392704{{.*}}stored transposed
+// CHECK-LABEL: func.func @product
+// CHECK: %[[W:.*]] = fusion.constant dense<5.000000e-01> : tensor<2049x2048xbf16>
+// CHECK: fusion.group library {{.*}}%[[A:.*]] = %[[W]] : tensor<2049x2048xbf16>
+// CHECK-NOT: fusion.transpose
+// CHECK: fusion.matmul %{{.*}}, %[[A]] : tensor<2x1024x2049xbf16>, tensor<2049x2048xbf16>
+// CALL-LABEL: func.func @product
+// CALL: transposeRhs = false
+func.func @product(%x: tensor<2x1024x2049xbf16>) -> tensor<2x1024x2048xbf16> {
+  %w = fusion.constant dense<0.5> : tensor<2048x2049xbf16>
+  %r = fusion.group library (%i = %x : tensor<2x1024x2049xbf16>, %k = %w : tensor<2048x2049xbf16>) -> tensor<2x1024x2048xbf16> {
+    %0 = fusion.matmul %i, %k {transpose_rhs} : tensor<2x1024x2049xbf16>, tensor<2048x2049xbf16>
+    fusion.yield %0 : tensor<2x1024x2048xbf16>
+  }
+  return %r : tensor<2x1024x2048xbf16>
+}
+
+// Too few rows, f32, weights of a run, weights that a second product reads, and
+// a width whose rows of [K, N] would not all be aligned.
+
+// CHECK-LABEL: func.func @others
+// CHECK-COUNT-6: fusion.matmul {{.*}}transpose_rhs
+func.func @others(%few: tensor<2047x2048xbf16>, %f: tensor<2048x2048xf32>, %x: tensor<2048x2048xbf16>, %v: tensor<2048x2048xbf16>)
+    -> (tensor<2048x2049xbf16>, tensor<2047x2048xbf16>, tensor<2048x2048xf32>, tensor<2048x2048xbf16>, tensor<2048x2048xbf16>, tensor<2048x2048xbf16>) {
+  %w = fusion.constant dense<0.5> : tensor<2048x2048xbf16>
+  %wf = fusion.constant dense<0.5> : tensor<2048x2048xf32>
+  %u = fusion.constant dense<0.25> : tensor<2048x2048xbf16>
+  %odd = fusion.constant dense<0.5> : tensor<2049x2048xbf16>
+  %s = fusion.group library (%i = %x : tensor<2048x2048xbf16>, %k = %odd : tensor<2049x2048xbf16>) -> tensor<2048x2049xbf16> {
+    %0 = fusion.matmul %i, %k {transpose_rhs} : tensor<2048x2048xbf16>, tensor<2049x2048xbf16>
+    fusion.yield %0 : tensor<2048x2049xbf16>
+  }
+  %r0 = fusion.group library (%i = %few : tensor<2047x2048xbf16>, %k = %w : tensor<2048x2048xbf16>) -> tensor<2047x2048xbf16> {
+    %0 = fusion.matmul %i, %k {transpose_rhs} : tensor<2047x2048xbf16>, tensor<2048x2048xbf16>
+    fusion.yield %0 : tensor<2047x2048xbf16>
+  }
+  %r1 = fusion.group library (%i = %f : tensor<2048x2048xf32>, %k = %wf : tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
+    %0 = fusion.matmul %i, %k {transpose_rhs} : tensor<2048x2048xf32>, tensor<2048x2048xf32>
+    fusion.yield %0 : tensor<2048x2048xf32>
+  }
+  %r2 = fusion.group library (%i = %x : tensor<2048x2048xbf16>, %k = %v : tensor<2048x2048xbf16>) -> tensor<2048x2048xbf16> {
+    %0 = fusion.matmul %i, %k {transpose_rhs} : tensor<2048x2048xbf16>, tensor<2048x2048xbf16>
+    fusion.yield %0 : tensor<2048x2048xbf16>
+  }
+  %r3 = fusion.group library (%i = %x : tensor<2048x2048xbf16>, %k = %u : tensor<2048x2048xbf16>) -> tensor<2048x2048xbf16> {
+    %0 = fusion.matmul %i, %k {transpose_rhs} : tensor<2048x2048xbf16>, tensor<2048x2048xbf16>
+    fusion.yield %0 : tensor<2048x2048xbf16>
+  }
+  %r4 = fusion.group library (%i = %v : tensor<2048x2048xbf16>, %k = %u : tensor<2048x2048xbf16>) -> tensor<2048x2048xbf16> {
+    %0 = fusion.matmul %i, %k {transpose_rhs} : tensor<2048x2048xbf16>, tensor<2048x2048xbf16>
+    fusion.yield %0 : tensor<2048x2048xbf16>
+  }
+  return %s, %r0, %r1, %r2, %r3, %r4 : tensor<2048x2049xbf16>, tensor<2047x2048xbf16>, tensor<2048x2048xf32>, tensor<2048x2048xbf16>, tensor<2048x2048xbf16>, tensor<2048x2048xbf16>
+}
+}
+
+// -----
+
 // For a CPU nothing is done.
 
 // CHECK-LABEL: func.func @cpu

@@ -62,14 +62,16 @@ def LowerKernels : Pass<"fusion-lower-kernels", "::mlir::ModuleOp"> {
 }
 
 def LayOutWeights : Pass<"fusion-lay-out-weights", "::mlir::ModuleOp"> {
-  let summary = "stores the weights of convolutions as the library reads them";
+  let summary = "stores weights as the library reads them";
   let description = [{
     *Requires*: final groups, in a module of target cuda (`fusion.target`).
     *Ensures*: weights of a convolution on channels-last images that cuDNN
     computes, known at compile time, are stored [O, taps..., C]; the group, whose
     input they are, transposes them back before the convolution, which
     `fusion-emit-kernels` takes as the call's field `weightsLast`. All members of
-    a launch, or none.
+    a launch, or none. Weights [N, K] of a product of f16 or bf16 with at least
+    2048 rows, columns and addends a sum are stored [K, N], if nothing else reads
+    them.
     *Leaves alone*: weights that a run computes, of one tap or one channel a
     group, and modules for other targets.
     *Reports*: the remark `lay-out-weights`: done, with the bytes, or each run
