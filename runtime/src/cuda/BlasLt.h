@@ -36,9 +36,10 @@ public:
   ~BlasLt();
 
   /// `call.op` is MatMul, of F16, BF16, F32 or F64. `Rejected` if the library
-  /// has no algorithm for it.
-  Expected<std::unique_ptr<CudaCall>> planMatMul(const LibraryCall &call,
-                                                 int64_t batch);
+  /// has no algorithm for it, on operands that start at multiples of 16 bytes
+  /// or, not `isAligned`, anywhere.
+  Expected<std::unique_ptr<CudaCall>>
+  planMatMul(const LibraryCall &call, int64_t batch, bool isAligned = true);
   Expected<std::unique_ptr<TransposeCall>>
   planTranspose(DType dtype, int64_t count, int64_t rows, int64_t columns);
 

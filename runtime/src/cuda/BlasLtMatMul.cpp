@@ -35,7 +35,7 @@ public:
              Tuner *tuner, const LibraryCall &call)
       : api(api), handle(handle), sides(sides), tuner(tuner), call(call) {}
 
-  Status plan(int64_t batch);
+  Status plan(int64_t batch, bool isAligned);
   uint64_t workspace() const override {
     return workspaceSlice * (workspaceSlice ? branches : 1);
   }
@@ -52,6 +52,8 @@ private:
   };
 
   Expected<Sizes> getSizes(int64_t batch) const;
+  /// Whether products of aligned members start at multiples of 16 bytes too.
+  bool hasAlignedSteps() const;
   Status planBatches();
   Addresses getAddresses(void *const *operands, int64_t member) const;
   Expected<Piece> takePiece(const std::vector<Addresses> &members,
@@ -178,7 +180,19 @@ Status MatMulCall::planBatches() {
   return {};
 }
 
-Status MatMulCall::plan(int64_t batch) {
+bool MatMulCall::hasAlignedSteps() const {
+  int64_t size = elementSize(call.dtype);
+  return std::all_of(
+             sizes.loops.begin(), sizes.loops.end(),
+             [&](const BatchLoop &loop) {
+               return loop.lhs * sizes.m * sizes.k * size % kAlignment == 0 &&
+                      loop.rhs * sizes.k * sizes.n * size % kAlignment == 0;
+             }) &&
+         (sizes.loops.empty() ||
+          sizes.batch * sizes.m * sizes.n * size % kAlignment == 0);
+}
+
+Status MatMulCall::plan(int64_t batch, bool isAligned) {
   if (call.activation == Activation::GeluErf)
     return Status(Code::Rejected, "cuBLASLt has no gelu by erf; compile the "
                                   "model again");
@@ -197,6 +211,10 @@ Status MatMulCall::plan(int64_t batch) {
                       std::to_string(sizes.m) + "x" + std::to_string(sizes.k) +
                       " and " + std::to_string(sizes.k) + "x" +
                       std::to_string(sizes.n) + "; compile with --fp=strict");
+  if (!single->takesUnaligned() && !(isAligned && hasAlignedSteps()))
+    return Status(Code::Rejected,
+                  "cuBLASLt has no algorithm for operands that do not start at "
+                  "a multiple of 16 bytes; compile with --no-fuse=vertical");
   workspaceSlice = single->workspace();
   if (call.members > 1) {
     FUSION_RT_TRY(planBatches());
@@ -295,9 +313,9 @@ Status MatMulCall::enqueue(CUstream stream, void *const *operands,
   return sides.join(stream, used);
 }
 
-Expected<std::unique_ptr<CudaCall>> BlasLt::planMatMul(const LibraryCall &call,
-                                                       int64_t batch) {
+Expected<std::unique_ptr<CudaCall>>
+BlasLt::planMatMul(const LibraryCall &call, int64_t batch, bool isAligned) {
   auto result = std::make_unique<MatMulCall>(*api, handle, sides, tuner, call);
-  FUSION_RT_TRY(result->plan(batch));
+  FUSION_RT_TRY(result->plan(batch, isAligned));
   return std::unique_ptr<CudaCall>(std::move(result));
 }

@@ -17,8 +17,6 @@ namespace {
 /// Bytes of scratch memory that an algorithm may use: what the manual advises
 /// for Hopper.
 constexpr uint64_t kWorkspace = uint64_t(32) << 20;
-/// What addressesare multiples of unless an operand is a part of a tensor.
-constexpr int64_t kAlignment = 16;
 } // namespace
 
 bool fusion::rt::cuda::isAligned(const Addresses &addresses) {

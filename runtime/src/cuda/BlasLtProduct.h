@@ -34,6 +34,8 @@ struct Sizes {
 enum { kLhs, kRhs, kBias, kAddend, kOut, kNumOperands };
 using Addresses = std::array<int64_t, kNumOperands>;
 
+/// What addressesare multiples of unless an operand is a part of a tensor.
+constexpr int64_t kAlignment = 16;
 /// Whether all start at multiples of 16 bytes.
 bool isAligned(const Addresses &addresses);
 
@@ -59,6 +61,8 @@ public:
   /// Takes the algorithm of `other`, if it serves here too.
   void chooseAs(const Product &other);
   bool hasAligned() const { return aligned.has_value(); }
+  /// Whether operands may start at any element.
+  bool takesUnaligned() const { return unaligned.has_value(); }
   int64_t getCount() const { return count; }
   uint64_t workspace() const { return workspaceSize; }
   /// Says how far members are apart: whether the algorithm takes that.

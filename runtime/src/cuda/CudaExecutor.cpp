@@ -162,7 +162,13 @@ CudaExecutor::planCall(const Command &command, int64_t batch) {
       return opened.status();
     libraries = std::move(*opened);
   }
-  return libraries->plan(command.call, batch);
+  // Segments start at multiples of 16 bytes.
+  bool isAligned =
+      std::all_of(command.operands.begin(), command.operands.end(),
+                  [](const Operand &each) {
+                    return each.range.offset % kPointerAlignment == 0;
+                  });
+  return libraries->plan(command.call, batch, isAligned);
 }
 
 Expected<BatchPlan *> CudaExecutor::planOf(int64_t batch) {

@@ -17,8 +17,8 @@ namespace {
 class Libraries final : public CudaLibraries {
 public:
   Libraries(const Driver &driver, Tuner *tuner) : sides(driver), tuner(tuner) {}
-  Expected<std::unique_ptr<CudaCall>> plan(const LibraryCall &call,
-                                           int64_t batch) override;
+  Expected<std::unique_ptr<CudaCall>>
+  plan(const LibraryCall &call, int64_t batch, bool isAligned) override;
 
 private:
   Status openBlas() {
@@ -37,8 +37,8 @@ private:
 };
 } // namespace
 
-Expected<std::unique_ptr<CudaCall>> Libraries::plan(const LibraryCall &call,
-                                                    int64_t batch) {
+Expected<std::unique_ptr<CudaCall>>
+Libraries::plan(const LibraryCall &call, int64_t batch, bool isAligned) {
   DType type = call.dtype;
   bool isMatMul = call.op == LibraryOp::MatMul;
   bool hasType = type == DType::F16 || type == DType::BF16 ||
@@ -48,10 +48,14 @@ Expected<std::unique_ptr<CudaCall>> Libraries::plan(const LibraryCall &call,
                   "no CUDA library is called for this op or element type; "
                   "compile the model again");
   bool isAttention = call.op == LibraryOp::Attention;
+  if (!isMatMul && !isAligned)
+    return Status(Code::Rejected,
+                  "cuDNN needs operands that start at a multiple of 16 bytes; "
+                  "compile with --no-fuse=vertical");
   if (isMatMul || (!isAttention && Dnn::movesWeights(call)))
     FUSION_RT_TRY(openBlas());
   if (isMatMul)
-    return blas->planMatMul(call, batch);
+    return blas->planMatMul(call, batch, isAligned);
   if (!dnn) {
     auto opened = Dnn::open();
     if (!opened)

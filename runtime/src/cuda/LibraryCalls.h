@@ -30,8 +30,10 @@ public:
   /// `tuner`: chooses among the libraries' ways; null takes their first one.
   static Expected<std::unique_ptr<CudaLibraries>> open(const Driver &driver,
                                                        Tuner *tuner = nullptr);
-  virtual Expected<std::unique_ptr<CudaCall>> plan(const LibraryCall &call,
-                                                   int64_t batch) = 0;
+  /// `isAligned`: all operands will start at multiples of 16 bytes. `Rejected`
+  /// if no library computes the call on such operands.
+  virtual Expected<std::unique_ptr<CudaCall>>
+  plan(const LibraryCall &call, int64_t batch, bool isAligned = true) = 0;
 };
 
 } // namespace fusion::rt::cuda

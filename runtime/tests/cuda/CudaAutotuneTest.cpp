@@ -257,4 +257,18 @@ TEST_F(CudaAutotuneTest, KeepsTheMemoryLimit) {
   EXPECT_NE(seen.notes[0].find("not timed"), std::string::npos);
 }
 
+/// Not autotune's: a session whose weights start 4 bytes behind a segment.
+TEST_F(CudaAutotuneTest, UnalignedOperandsAreTold) {
+  Module module = productModule(true);
+  fakeBlasLtSet("unaligned", 0);
+  ASSERT_TRUE(cudaSession(module).ok());
+  ByteRange &weights = module.program.commands[0].operands[1].range;
+  weights.offset += 4;
+  auto session = cudaSession(module);
+  EXPECT_EQ(session.status().code(), Code::Rejected);
+  EXPECT_NE(session.status().message().find("multiple of 16 bytes"),
+            std::string::npos)
+      << session.status().message();
+}
+
 } // namespace

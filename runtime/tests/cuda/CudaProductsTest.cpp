@@ -222,6 +222,25 @@ TEST_F(CudaProductsTest, UnalignedMembersAreProductsOfTheirOwn) {
   EXPECT_EQ(fakeBlasLtProduct(0)->alignment, 4u);
 }
 
+/// Told when the call is planned, so that another way may be taken.
+TEST_F(CudaProductsTest, ALibraryMayNeedAlignedOperands) {
+  EXPECT_TRUE(libraries->plan(productCall(1, true), 1, false).ok());
+  fakeBlasLtSet("unaligned", 0);
+  EXPECT_TRUE(libraries->plan(productCall(1, true), 1, true).ok());
+  auto planned = libraries->plan(productCall(1, true), 1, false);
+  EXPECT_EQ(planned.status().code(), Code::Rejected);
+  EXPECT_NE(planned.status().message().find("multiple of 16 bytes"),
+            std::string::npos);
+  // Rows of 60 bytes: the second of several matrices starts at 60.
+  LibraryCall call = productCall(1, false);
+  call.inputShape = {{0, 2}, {0, 2}, {0, kRows}, {0, kSum}};
+  call.weightShape = {{0, 2}, {0, 1}, {0, kSum}, {0, kColumns}};
+  call.outputShape = {{0, 2}, {0, 2}, {0, kRows}, {0, kColumns}};
+  EXPECT_EQ(libraries->plan(call, 1).status().code(), Code::Rejected);
+  fakeBlasLtSet("unaligned", 1);
+  EXPECT_TRUE(libraries->plan(call, 1).ok());
+}
+
 TEST_F(CudaProductsTest, ALibraryMayKnowNoBatch) {
   fakeBlasLtSet("bias step", 0);
   run(productCall(2, true), {{0, 1, 10, 20}, {0, 2, 11, 21}});

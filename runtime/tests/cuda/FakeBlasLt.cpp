@@ -76,8 +76,11 @@ bool serves(void *operation, std::initializer_list<void *> layouts) {
 
 void fakeBlasLtReset() {
   state().products.clear();
-  state().settings = {
-      {"batches", 1}, {"bias step", 1}, {"workspace", 512}, {"algorithms", 1}};
+  state().settings = {{"batches", 1},
+                      {"bias step", 1},
+                      {"workspace", 512},
+                      {"algorithms", 1},
+                      {"unaligned", 1}};
 }
 uint64_t fakeBlasLtCount() { return state().products.size(); }
 const FakeProduct *fakeBlasLtProduct(uint64_t index) {
@@ -141,13 +144,14 @@ int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
                                    LtPreference preference, int wanted,
                                    LtHeuristicResult *results, int *found) {
   *found = 0;
-  if (wanted < 1 || !serves(desc, {a, b, c, d}))
+  int64_t alignment = valueOf(*static_cast<Desc *>(preference), kLtAlignA);
+  if (wanted < 1 || !serves(desc, {a, b, c, d}) ||
+      (alignment < 16 && !state().settings["unaligned"]))
     return kNotSupported;
   *found = int(std::min<int64_t>(wanted, state().settings["algorithms"]));
   for (int i = 0; i < *found; ++i) {
     results[i] = {};
-    results[i].algorithm.data[0] =
-        uint64_t(valueOf(*static_cast<Desc *>(preference), kLtAlignA));
+    results[i].algorithm.data[0] = uint64_t(alignment);
     results[i].algorithm.data[1] = uint64_t(i);
   }
   return 0;

@@ -26,6 +26,7 @@ const FakeProduct *fakeBlasLtProduct(uint64_t index);
 /// distances of biases is known (1); bytes of workspace (512).
 /// How many algorithms there are (1), and milliseconds that the products of one
 /// take on the tests' driver (0). `key`: "batches", "bias step", "workspace",
+/// "unaligned" (1: there are algorithms for operands at any address),
 /// "algorithms" or "millis 0", "millis 1" ...
 void fakeBlasLtSet(const char *key, int64_t value);
 }
