@@ -136,6 +136,15 @@ static std::string checkCudaAttention(AttentionOp op) {
   return "";
 }
 
+/// What `output_padding` has against every library, or "".
+static std::string checkOutputPadding(ConvTransposeOp conv) {
+  for (auto [high, extra] :
+       llvm::zip(conv.getPadHigh(), conv.getOutputPadding()))
+    if (extra > high)
+      return "output_padding above pad_high needs a negative padding";
+  return "";
+}
+
 /// What the shapes and attributes of `op` have against cuBLASLt or cuDNN, or
 /// "". A plan is made for one batch, so any dimension may depend on it.
 static std::string checkCudaDetails(Operation *op) {
@@ -172,7 +181,8 @@ static std::string checkCudaDetails(Operation *op) {
                    "by up to a stride less";
         if (conv.getGroups() != 1)
           return "the library is given no groups of a transposed convolution";
-        return checkLayout(conv);
+        std::string why = checkOutputPadding(conv);
+        return why.empty() ? checkLayout(conv) : why;
       })
       .Default([](Operation *) { return std::string(); });
 }
@@ -185,13 +195,7 @@ static std::string checkDetails(Operation *op) {
           return "the library's pooling has no dilation";
         return "";
       })
-      .Case([](ConvTransposeOp conv) -> std::string {
-        for (auto [high, extra] :
-             llvm::zip(conv.getPadHigh(), conv.getOutputPadding()))
-          if (extra > high)
-            return "output_padding above pad_high needs a negative padding";
-        return "";
-      })
+      .Case(checkOutputPadding)
       .Case([](MatmulOp matmul) -> std::string {
         auto lhs = cast<RankedTensorType>(matmul.getLhs().getType());
         auto rhs = cast<RankedTensorType>(matmul.getRhs().getType());

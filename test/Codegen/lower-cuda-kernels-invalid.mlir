@@ -80,3 +80,15 @@ module @kernels {
     return
   }
 }
+
+// -----
+
+module @kernels {
+  // expected-error @below {{'taken.body' exists; use another name}}
+  func.func @taken(%buffers: !llvm.ptr, %batch: i64, %block: i64) attributes {
+      fusion.units = #fusion.extent<0 * B + 8>, fusion.threads = 64 : i64,
+      fusion.operands = 2 : i64} {
+    return
+  }
+  func.func private @taken.body()
+}

@@ -79,6 +79,30 @@ static LogicalResult checkLowered(ModuleOp kernels) {
   return success();
 }
 
+/// Gives each function the name that its body has, and its callers that name:
+/// in one walk, as there may be thousands of them.
+static LogicalResult renameBodies(ModuleOp kernels,
+                                  ArrayRef<func::FuncOp> functions) {
+  SymbolTable symbols(kernels);
+  llvm::DenseMap<StringAttr, StringAttr> renamed;
+  for (func::FuncOp function : functions) {
+    auto name =
+        StringAttr::get(kernels.getContext(), function.getSymName() + ".body");
+    if (symbols.lookup(name))
+      return function.emitError("'")
+             << name.getValue() << "' exists; use another name";
+    renamed[function.getSymNameAttr()] = name;
+  }
+  for (func::FuncOp function : functions)
+    function.setSymNameAttr(renamed[function.getSymNameAttr()]);
+  kernels.walk([&](func::CallOp call) {
+    if (StringAttr name =
+            renamed.lookup(call.getCalleeAttr().getLeafReference()))
+      call.setCallee(name.getValue());
+  });
+  return success();
+}
+
 /// The entry of `body`, whose name and description it takes over.
 static void makeEntry(func::FuncOp body, StringRef name) {
   OpBuilder b(body);
@@ -140,11 +164,12 @@ codegen::lowerCudaKernels(ModuleOp kernels,
         return failure();
       functions.push_back(function);
     }
-  SymbolTable symbols(kernels);
-  for (func::FuncOp function : functions) {
-    std::string name = function.getSymName().str();
-    if (failed(symbols.rename(function, name + ".body")))
-      return failure();
+  SmallVector<std::string> names;
+  for (func::FuncOp function : functions)
+    names.push_back(function.getSymName().str());
+  if (failed(renameBodies(kernels, functions)))
+    return failure();
+  for (auto [function, name] : llvm::zip(functions, names)) {
     function.setPrivate();
     if (isLaunched(name))
       makeEntry(function, name);

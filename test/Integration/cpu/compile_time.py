@@ -4,7 +4,8 @@ chain of 100,000 adds, two chains of 5,000 ops that read each other in at most 2
 a Fibonacci DAG of 200 steps in 1 s, each no more than 1.3 times as long an op as
 half of it; all under a stack of 8 MB, with the right values. (horizontal.py has
 5,000 independent products.) For a GPU, ptxas among it: each module of the suite
-seed2 in 1 s, a model of 100 kernels in 10 s.
+seed2 in 1 s, a model of 100 kernels in 10 s; a chain of 400 products of unlike
+shapes, whose calls have a kernel each to stand in for them, linear without ptxas.
 
 Times are processor seconds of fusion-compile, so that a busy machine can't fail
 the test; on an idle one they are about the wall-clock time.
@@ -126,6 +127,16 @@ def kernels(count):
             + f"\n  return {', '.join(y for y, _ in results)} : {', '.join(kind for _, kind in results)}\n}}\n")
 
 
+def products(count):
+    """A chain of products, no two of one shape."""
+    sizes = [8 + 3 * i for i in range(count + 1)]
+    weights = [f"%w{i}: tensor<{k}x{n}xf32>" for i, (k, n) in enumerate(zip(sizes, sizes[1:]))]
+    lines = [f"func.func @main(%m0: tensor<4x{sizes[0]}xf32>, {', '.join(weights)}) -> tensor<4x{sizes[-1]}xf32> {{"]
+    lines += [f"  %m{i + 1} = fusion.matmul %m{i}, %w{i} : tensor<4x{k}xf32>, tensor<{k}x{n}xf32>"
+              for i, (k, n) in enumerate(zip(sizes, sizes[1:]))]
+    return "\n".join([*lines, f"  return %m{count} : tensor<4x{sizes[-1]}xf32>", "}", ""])
+
+
 def checkGpu(checks, folder):
     sys.path.insert(0, str(ROOT / "python"))
     from fusion_compiler.bench import seed2
@@ -145,6 +156,12 @@ def checkGpu(checks, folder):
     said = run("fusion-run", "--inspect", "gpu.fsn", cwd=folder).stdout
     checks.check("100 kernels", len(re.findall(r"^kernel ", said, re.M)) == 100)
     checks.check("100 kernels compile in 10 s", used <= 10, f"{used:.2f} s")
+    used = []
+    for count in (200, 400):
+        (folder / "products.mlir").write_text(products(count))
+        used.append(min(seconds(folder / "products.mlir", "--ptxas=off") for _ in range(2)))
+    half, full = used
+    checks.check("400 unlike products are linear", full <= 2 * GROWTH * half + NOISE, f"{half:.2f} s, {full:.2f} s")
     if "none: PTX only" in said:
         checks.skip("the time of ptxas", "no ptxas: run ./dev setup, or set CUDA_HOME")
 

@@ -324,8 +324,9 @@ TEST(LibraryRules, CudaTakesGradientsOfConvolutions) {
         Case{"pad_low = [1] pad_high = [1] output_padding = [1]", "", 10},
         Case{"pad_low = [1] pad_high = [0] output_padding = [0]", "", 10},
         Case{"pad_low = [0] pad_high = [1] output_padding = [0]", kUnlike, 10},
-        Case{"pad_low = [1] pad_high = [0] output_padding = [1]", kUnlike,
-             11}}) {
+        Case{"pad_low = [1] pad_high = [0] output_padding = [1]", kUnlike, 11},
+        Case{"pad_low = [0] pad_high = [0] output_padding = [1]",
+             "output_padding above pad_high needs a negative padding", 12}}) {
     std::string result = "tensor<1x" + std::to_string(test.size) + "x2xf16>";
     Parsed p(
         (R"(
