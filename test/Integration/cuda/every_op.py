@@ -156,6 +156,91 @@ def checkEmitters(folder):
         checks.check(f"{kind} in a launch with others", any(re.match(rf"horizontal: \d+ x {kind}", text) for text in fused))
 
 
+class Code:
+    """The PTX of a module, by kernel, and what --inspect says."""
+
+    def __init__(self, path):
+        self.said = run("fusion-run", "--inspect", path).stdout
+        found = re.search(r"section PTX\s+offset (\d+) size (\d+)", self.said)
+        text = path.read_bytes()[int(found[1]):int(found[1]) + int(found[2])].decode()
+        self.kernels = dict(re.findall(r"^\.visible \.entry (\w+)(\(.*?^})", text, re.M | re.S))
+        self.what = kernelsOf(self.said)
+        self.spills = re.findall(r"(\d+) bytes spilled", self.said)
+
+
+def checkSmallCode(folder):
+    """Nothing is kept in memory that threads have of their own, and positions of
+    tensors below 2^32 elements are divided in 32 bits."""
+    local, wide, spilled, count = [], [], 0, 0
+    for model in smallModels():
+        # The elements themselves may be divided in 64 bits: i64 has div and rem.
+        divides = re.compile(r"\b(div|rem)\b")
+        for variant in ("alone", "strict", "fast"):
+            code = Code(folder / "bundle" / model.name / f"{variant}.fsn")
+            spilled += sum(map(int, code.spills))
+            for name, text in code.kernels.items():
+                count += 1
+                what = f"{model.name} {variant} {name}: {code.what.get(name)}"
+                # libdevice reduces large angles with a table of their digits.
+                if re.search(r"\b(ld|st)\.local", text) and not re.search(r"\b(sin|cos|tan)\b", what):
+                    local.append(what)
+                if re.search(r"\b(div|rem)\.[su]64|mul\.hi\.[su]64", text) and not divides.search(what.split(":")[-1]):
+                    wide.append(what)
+    checks.check("nothing in local memory", count > 100 and not local, f"{count} kernels" if not local else str(local[:3]))
+    checks.check("positions are divided in 32 bits", not wide, str(wide[:3]) if wide else "")
+    checks.check("no registers spilled", spilled == 0, f"{spilled} bytes")
+
+
+# Aligned shapes of each emitter: (name, elements an access, inputs, ops, result).
+VECTORS = [
+    ("loop f32", "v4.b32", ["4096xf32", "4096xf32"], "%y = fusion.add %x0, %x1 : tensor<4096xf32>", "4096xf32"),
+    ("loop f64", "v2.b64", ["4096xf64", "4096xf64"], "%y = fusion.add %x0, %x1 : tensor<4096xf64>", "4096xf64"),
+    ("loop f16", "v4.b32", ["4096xf16", "4096xf16"], "%y = fusion.mul %x0, %x1 : tensor<4096xf16>", "4096xf16"),
+    ("loop f32, the last vector not whole", "v4.b32", ["4099xf32"], "%y = fusion.neg %x0 : tensor<4099xf32>", "4099xf32"),
+    ("broadcast along rows", "v4.b32", ["64x256xf32", "256xf32"],
+     "%b = fusion.broadcast %x1 dims = [1] : tensor<256xf32> to tensor<64x256xf32>\n  %y = fusion.add %x0, %b : tensor<64x256xf32>", "64x256xf32"),
+    ("slice of whole vectors", "v4.b32", ["64x256xf32"],
+     "%s = fusion.slice %x0 starts = [0, 64] limits = [64, 192] strides = [1, 1] : tensor<64x256xf32>\n"
+     "  %y = fusion.neg %s : tensor<64x128xf32>", "64x128xf32"),
+    ("rows bf16", "v4.b32", ["64x1024xbf16"], "%y = fusion.softmax %x0 axis = 1 : tensor<64x1024xbf16>", "64x1024xbf16"),
+    ("rows f32", "v4.b32", ["64x1024xf32"], "%y = fusion.softmax %x0 axis = 1 : tensor<64x1024xf32>", "64x1024xf32"),
+    ("columns f32", "v4.b32", ["1024x1024xf32"], "%y = fusion.reduce sum, %x0 dims = [0] : tensor<1024x1024xf32>", "1024xf32"),
+    ("columns bf16", "v4.b32", ["1024x2048xbf16"], "%y = fusion.reduce sum, %x0 dims = [0] : tensor<1024x2048xbf16>", "2048xbf16"),
+]
+# Rows of odd length: no address of theirs is known to be aligned.
+SCALARS = [
+    ("rows of 37", ["64x37xf32"], "%y = fusion.softmax %x0 axis = 1 : tensor<64x37xf32>", "64x37xf32"),
+    ("a slice of 37 columns", ["64x64xf32"], "%s = fusion.slice %x0 starts = [0, 3] limits = [64, 40] strides = [1, 1] : tensor<64x64xf32>\n"
+     "  %y = fusion.neg %s : tensor<64x37xf32>", "64x37xf32"),
+]
+
+
+def compileOne(folder, inputs, body, result):
+    arguments = ", ".join(f"%x{i}: tensor<{kind}>" for i, kind in enumerate(inputs))
+    (folder / "one.mlir").write_text(
+        f"func.func @main({arguments}) -> tensor<{result}> {{\n  {body}\n  return %y : tensor<{result}>\n}}\n")
+    run("fusion-compile", "one.mlir", "--target=cuda:sm_90", "-o", "one.fsn", cwd=folder)
+    return Code(folder / "one.fsn")
+
+
+def checkAccesses(folder):
+    for name, width, inputs, body, result in VECTORS:
+        code = compileOne(folder, inputs, body, result)
+        loads = [match for text in code.kernels.values() for match in re.findall(r"ld\.global[.\w]*", text)]
+        checks.check(f"{name}: loads of 16 bytes", any(width in load for load in loads), str(sorted(set(loads))))
+        # What a result may overwrite can't be read as what never changes.
+        if len(inputs) > 1 or inputs[0] != result:
+            checks.check(f"{name}: read-only loads", any(".nc" in load for load in loads), str(sorted(set(loads))))
+    for name, inputs, body, result in SCALARS:
+        code = compileOne(folder, inputs, body, result)
+        checks.check(f"{name}: no vector", not any(re.search(r"ld\.global[.\w]*\.v[24]", text) for text in code.kernels.values()))
+    # Beyond 2^32 bytes and elements a position has 64 bits.
+    huge = f"{2**31 + 5}xi8"
+    code = compileOne(folder, [huge], f"%y = fusion.reverse %x0 dims = [0] : tensor<{huge}>", huge)
+    checks.check("2^31 + 5 elements: 64-bit positions", any(re.search(r"\.[su]64\s.*2147483[67]\d\d", text) for text in code.kernels.values()),
+                 next(iter(code.kernels.values()))[:1500])
+
+
 def hasGpu():
     answer = subprocess.run([sys.executable, "-c", "import _gpu; _gpu.requireGpu()"], cwd=HERE, capture_output=True)
     return answer.returncode == 0
@@ -168,6 +253,8 @@ def main():
         checkRefusals(folder)
         checkTypes(folder)
         checkEmitters(folder)
+        checkSmallCode(folder)
+        checkAccesses(folder)
         if not hasGpu():
             checks.skip("values on a GPU", "no GPU")
         else:
