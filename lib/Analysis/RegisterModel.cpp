@@ -21,13 +21,17 @@
 using namespace mlir;
 using namespace fusion;
 
-static constexpr int64_t kWarp = 32, kMaxThreads = 1024;
+static constexpr int64_t kWarp = 32;
 static constexpr int64_t kAccessBytes = 16, kMostLanes = 8;
 /// Of the loop: threads, and elements from which on a thread has two vectors.
 static constexpr int64_t kLoopThreads = 128;
 static constexpr int64_t kManyElements = int64_t(1) << 22;
-/// Of rows: threads at least, and elements of a row that a thread holds.
-static constexpr int64_t kRowThreads = 128, kHeldElements = 32;
+/// Of rows: threads at least and at most, elements of a row that a thread
+/// holds, also where there are the most threads, and registers for the rest
+/// there.
+static constexpr int64_t kRowThreads = 128, kMaxRowThreads = 512,
+                         kHeldElements = 32, kHeldByAll = 64,
+                         kWorkRegisters = 48;
 /// Of columns: threads of one at most, elements that each should have, and
 /// loads that a thread has under way.
 static constexpr int64_t kColumnThreads = 256, kMaxParts = 32,
@@ -354,10 +358,11 @@ void ThreadModel::estimateRows(KernelResources &resources) {
   else
     group = std::max<int64_t>(kWarp, llvm::PowerOf2Ceil(llvm::divideCeil(
                                          count, kHeldElements / lanes)));
-  if (group > kMaxThreads)
-    group = kMaxThreads;
-  else
-    vectors = llvm::divideCeil(count, group);
+  bool isLong = group >= kMaxRowThreads;
+  group = std::min(group, kMaxRowThreads);
+  vectors = llvm::divideCeil(count, group);
+  if (isLong && vectors * lanes > kHeldByAll)
+    vectors = 0;
   threadsPerRow = group;
   resources.threadsPerBlock = std::max(kRowThreads, group);
   resources.elementsPerThread = std::max<int64_t>(vectors, 1) * lanes;
@@ -407,6 +412,12 @@ void ThreadModel::estimateRows(KernelResources &resources) {
       most = held;
       peak = members.ops[point / 2];
     }
+  }
+  // Where that is more than there is, a long row is read again.
+  if (isLong &&
+      most + kWorkRegisters > unitRegisters / resources.threadsPerBlock) {
+    most = vectors = 0;
+    resources.elementsPerThread = lanes;
   }
   // Half of the elements are under way while a reduction adds them up.
   for (Operation *op : members.ops)

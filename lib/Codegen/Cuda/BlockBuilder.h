@@ -11,8 +11,10 @@
 
 namespace fusion::codegen {
 
-/// Threads of a warp, and of a block at most.
-constexpr int64_t kWarp = 32, kMaxThreads = 1024;
+/// Threads of a warp.
+constexpr int64_t kWarp = 32;
+/// Registers of 32 bits that the threads of a block share.
+constexpr int64_t kRegisters = 65536;
 /// PTX's address space of a block's shared memory.
 constexpr unsigned kSharedSpace = 3;
 /// Bytes that shared arrays are aligned to.

@@ -5,7 +5,9 @@
 // is the op's. A thread holds its vectors of the row in registers: what one
 // reduction read, the next one and the stores have at hand, and the row is read
 // once. A row that is too long for that is gone over in a loop for each
-// reduction, and once more to store.
+// reduction, and once more to store. Between the two are long rows of which a
+// thread holds one value of each element but not several: they add up in the
+// loop's order either way, and how much is held is the kernel's affair.
 //
 //===----------------------------------------------------------------------===//
 #include "BlockBuilder.h"
@@ -19,6 +21,12 @@ using namespace fusion::codegen;
 /// Elements of a row that a thread holds.
 static constexpr int64_t kHeld = 32;
 static constexpr int64_t kThreads = 128;
+/// A block's threads at most: more would have less than 128 registers each.
+static constexpr int64_t kRowThreads = 512;
+/// Elements of a row that all of them hold, if that fits their registers.
+static constexpr int64_t kHeldByAll = 64;
+/// Registers for positions, pointers and what is being computed.
+static constexpr int64_t kWorkRegisters = 48;
 
 namespace {
 
@@ -28,6 +36,7 @@ struct RowPlan {
   int64_t group = 1;   ///< threads of a row, a power of two
   int64_t vectors = 0; ///< of a thread, held; 0: in a loop
   int64_t threads = kThreads;
+  bool inOrder = false; ///< a thread adds its vectors up one after another
 
   int64_t rows() const { return threads / group; }
 };
@@ -67,9 +76,68 @@ private:
 
 } // namespace
 
-/// `widest`: elements of an access at most. The order of a strict sum may
-/// depend on the row's length alone.
-static RowPlan planRow(Extent length, int64_t widest) {
+/// Registers for one element of every value that a thread must keep from one
+/// walk over the row to a later one, at the walk where they are most. Each
+/// reduction is a walk, and so are the stores.
+static int64_t countKept(KernelTask &task, const RowSpace &rows) {
+  Block *body = task.group.getBodyBlock();
+  auto hasElements = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (cast<RankedTensorType>(value.getType()).getShape() !=
+            ArrayRef<int64_t>(rows.shape) ||
+        isa_and_nonnull<ConstantOp>(op))
+      return false;
+    // A number of the row's for all its elements.
+    if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op))
+      return llvm::any_of(llvm::enumerate(broadcast.getDims()), [&](auto dim) {
+        return rows.isReduced(dim.value()) &&
+               cast<RankedTensorType>(broadcast.getInput().getType())
+                       .getDimSize(dim.index()) != 1;
+      });
+    return true;
+  };
+  struct Span {
+    int64_t first, last;
+  };
+  llvm::MapVector<Value, Span> spans;
+  int64_t walk = 0;
+  auto go = [&](SmallVector<Value> worklist) {
+    while (!worklist.empty()) {
+      Value value = worklist.pop_back_val();
+      if (!hasElements(value))
+        continue;
+      auto [found, isNew] = spans.insert({value, {walk, walk}});
+      found->second.last = walk;
+      Operation *op = value.getDefiningOp();
+      if (isNew && isa_and_nonnull<ElementwiseOpInterface>(op))
+        llvm::append_range(worklist, op->getOperands());
+    }
+    ++walk;
+  };
+  for (auto reduce : body->getOps<ReduceOp>())
+    go({reduce.getInput()});
+  SmallVector<Value> stored;
+  for (auto &store : task.stores)
+    stored.push_back(store.first);
+  go(stored);
+  // What is kept from walk w to the next one.
+  SmallVector<int64_t> change(walk + 1);
+  for (auto &[value, span] : spans) {
+    Type type = task.k.computeType(value.getType());
+    int64_t words = llvm::divideCeil(type.getIntOrFloatBitWidth(), 32);
+    change[span.first] += words;
+    change[span.last] -= words;
+  }
+  int64_t kept = 0, most = 0;
+  for (int64_t each : change)
+    most = std::max(most, kept += each);
+  return most;
+}
+
+/// `widest`: elements of an access at most; `kept`: registers of each element
+/// that is held. The order of a strict sum may depend on the row's length
+/// alone.
+static RowPlan planRow(Extent length, int64_t widest, int64_t kept) {
   RowPlan plan;
   plan.lanes = findPowerOfTwo(length, widest);
   if (!length.isStatic()) {
@@ -84,17 +152,22 @@ static RowPlan planRow(Extent length, int64_t widest) {
           ? llvm::PowerOf2Ceil(vectors)
           : std::max<int64_t>(
                 kWarp, llvm::PowerOf2Ceil(llvm::divideCeil(vectors, each)));
-  if (plan.group > kMaxThreads)
-    plan.group = kMaxThreads;
-  else if (length.base > 0)
-    plan.vectors = llvm::divideCeil(vectors, plan.group);
+  plan.inOrder = plan.group >= kRowThreads;
+  plan.group = std::min(plan.group, kRowThreads);
+  int64_t held = llvm::divideCeil(vectors, plan.group);
+  if (length.base > 0 &&
+      (!plan.inOrder ||
+       (held * plan.lanes <= kHeldByAll &&
+        held * plan.lanes * kept + kWorkRegisters <= kRegisters / kRowThreads)))
+    plan.vectors = held;
   plan.threads = std::max(kThreads, plan.group);
   return plan;
 }
 
 RowBuilder::RowBuilder(KernelTask &task, const RowSpace &rows, Extent length,
                        ArrayRef<Size> rowSizes)
-    : plan(planRow(length, task.k.isFast ? findWidestAccess(task) : 8)),
+    : plan(planRow(length, task.k.isFast ? findWidestAccess(task) : 8,
+                   countKept(task, rows))),
       task(task), k(task.k), evaluator(task.evaluator), rows(rows),
       length(length), rowSizes(rowSizes) {}
 
@@ -166,7 +239,11 @@ Value RowBuilder::reduce(ReduceOp op, ArrayRef<Index> at, Type accumulator) {
     return chunk.valid ? k.select(chunk.valid, value, identity) : value;
   };
   Value sum;
-  if (plan.vectors > 0) {
+  if (plan.vectors > 0 && plan.inOrder) {
+    sum = identity;
+    for (const Chunk &chunk : chunks)
+      sum = combineReduction(k, op.getKind(), sum, valueAt(chunk));
+  } else if (plan.vectors > 0) {
     // A tree: equal elements have their exact sum where their number allows.
     SmallVector<Value> parts;
     for (const Chunk &chunk : chunks)
