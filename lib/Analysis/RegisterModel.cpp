@@ -29,8 +29,8 @@ static constexpr int64_t kManyElements = int64_t(1) << 22;
 /// Of rows: threads at least and at most, elements of a row that a thread
 /// holds, also where there are the most threads, and registers for the rest
 /// there.
-static constexpr int64_t kRowThreads = 128, kMaxRowThreads = 512,
-                         kHeldElements = 32, kHeldByAll = 64,
+static constexpr int64_t kRowThreads = 128, kMaxRowThreads = 256,
+                         kHeldElements = 32, kHeldByAll = 128,
                          kWorkRegisters = 48;
 /// Of columns: threads of one at most, elements that each should have, and
 /// loads that a thread has under way.

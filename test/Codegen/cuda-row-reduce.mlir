@@ -33,7 +33,7 @@
 
 // 40000 elements don't fit the registers of a block: a loop.
 // CHECK: func.func @k3(
-// CHECK-SAME: fusion.threads = 512 : i64
+// CHECK-SAME: fusion.threads = 256 : i64
 // CHECK: scf.for
 // CHECK: return
 

@@ -2,7 +2,8 @@
 //
 // Runs NVIDIA's assembler, which reads and writes what this process holds in
 // memory: no file has a name that could get into its output. What it says of
-// each kernel is read from its messages.
+// each kernel is read from its messages; those that spill registers to have
+// more blocks resident are assembled again, with the registers.
 //
 //===----------------------------------------------------------------------===//
 #include "Assembler.h"
@@ -102,12 +103,42 @@ static Error reportRefusal(const fusion::DeviceCodeOptions &options,
       ": " + (first.empty() ? "it says no reason" : first) + kept);
 }
 
-Error fusion::assemble(const DeviceCodeOptions &options, DeviceCode &code) {
-  ChildResult child =
-      runChild(options.ptxas,
-               {options.ptxas, "-v", "-O3", "-arch=" + options.architecture,
-                "--fmad=false", "-o", "/dev/stdout", "/dev/stdin"},
-               code.ptx, options.timeoutSeconds);
+/// Adds to the PTX of the kernels that spill registers that one block on a
+/// multiprocessor will do, where nothing says how many; whether there is one.
+static bool allowRegisters(fusion::DeviceCode &code) {
+  std::string ptx;
+  bool isSpilling = false, isAllowed = false;
+  for (StringRef rest = code.ptx; !rest.empty();) {
+    auto [line, tail] = rest.split('\n');
+    rest = tail;
+    ptx += line;
+    ptx += '\n';
+    if (StringRef entry = line.split(".entry ").second; !entry.empty()) {
+      auto usage = code.usage.find(
+          entry.take_until([](char c) { return c == '('; }).str());
+      isSpilling = usage != code.usage.end() && usage->second.spillBytes > 0;
+    }
+    if (!isSpilling || !line.starts_with(".reqntid"))
+      continue;
+    isSpilling = false;
+    if (rest.starts_with(".minnctapersm"))
+      continue;
+    ptx += ".minnctapersm 1\n";
+    isAllowed = true;
+  }
+  if (isAllowed)
+    code.ptx = std::move(ptx);
+  return isAllowed;
+}
+
+static Error assembleOnce(const fusion::DeviceCodeOptions &options,
+                          fusion::DeviceCode &code) {
+  using fusion::ChildResult;
+  ChildResult child = fusion::runChild(
+      options.ptxas,
+      {options.ptxas, "-v", "-O3", "-arch=" + options.architecture,
+       "--fmad=false", "-o", "/dev/stdout", "/dev/stdin"},
+      code.ptx, options.timeoutSeconds);
   switch (child.kind) {
   case ChildResult::Exited:
     break;
@@ -153,4 +184,15 @@ Error fusion::assemble(const DeviceCodeOptions &options, DeviceCode &code) {
   code.cubin.assign(child.output.begin(), child.output.end());
   readUsage(child.messages, code);
   return Error::success();
+}
+
+Error fusion::assemble(const DeviceCodeOptions &options, DeviceCode &code) {
+  if (Error error = assembleOnce(options, code))
+    return error;
+  // To have more blocks resident, the assembler spills a few registers that
+  // each thread could have.
+  if (!allowRegisters(code))
+    return Error::success();
+  code.usage.clear();
+  return assembleOnce(options, code);
 }

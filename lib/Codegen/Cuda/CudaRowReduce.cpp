@@ -21,10 +21,11 @@ using namespace fusion::codegen;
 /// Elements of a row that a thread holds.
 static constexpr int64_t kHeld = 32;
 static constexpr int64_t kThreads = 128;
-/// A block's threads at most: more would have less than 128 registers each.
-static constexpr int64_t kRowThreads = 512;
+/// A block's threads at most: more would have fewer registers each than
+/// one can name.
+static constexpr int64_t kRowThreads = 256;
 /// Elements of a row that all of them hold, if that fits their registers.
-static constexpr int64_t kHeldByAll = 64;
+static constexpr int64_t kHeldByAll = 128;
 /// Registers for positions, pointers and what is being computed.
 static constexpr int64_t kWorkRegisters = 48;
 
