@@ -104,7 +104,7 @@ static Error reportRefusal(const fusion::DeviceCodeOptions &options,
 }
 
 /// Adds to the PTX of the kernels that spill registers that one block on a
-/// multiprocessor will do, where nothing says how many; whether there is one.
+/// multiprocessor will do; whether there is one that did not say so.
 static bool allowRegisters(fusion::DeviceCode &code) {
   std::string ptx;
   bool isSpilling = false, isAllowed = false;
@@ -121,8 +121,10 @@ static bool allowRegisters(fusion::DeviceCode &code) {
     if (!isSpilling || !line.starts_with(".reqntid"))
       continue;
     isSpilling = false;
-    if (rest.starts_with(".minnctapersm"))
+    if (rest.starts_with(".minnctapersm 1\n"))
       continue;
+    if (rest.starts_with(".minnctapersm"))
+      rest = rest.split('\n').second;
     ptx += ".minnctapersm 1\n";
     isAllowed = true;
   }
