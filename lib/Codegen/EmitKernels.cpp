@@ -298,12 +298,14 @@ LogicalResult EmitKernels::emit(GroupOp group, const BatchExtents &extents) {
   if (group.getKind() == GroupKind::Horizontal)
     return emitLaunch(group);
   std::string reason;
-  if (!canEmit(group, reason))
-    return group.emitError("has no kernel: ") << reason;
   if (machine == Machine::Cuda)
     for (KernelCallOp call : group.getBodyBlock()->getOps<KernelCallOp>())
-      return call.emitError("a kernel in C runs on target cpu only; compile "
-                            "with --target=cpu, or write it in ops");
+      return call.emitError("the kernel '")
+             << call.getEntry() << "' is written in " << call.getLanguage()
+             << "; on a GPU there is no kernel but of ops: write it in ops, or "
+                "in C and compile with --target=cpu";
+  if (!canEmit(group, reason))
+    return group.emitError("has no kernel: ") << reason;
 
   size_t hash = hashGroup(group, extents);
   SmallVector<Emitted, 1> &candidates = known[hash];

@@ -226,7 +226,7 @@ static uint64_t findFactor(Value value, unsigned depth = 0) {
     return (operand(0) & 0xffff) * (operand(1) & 0xffff);
   }
   if (isa<arith::AddIOp, arith::SubIOp, arith::RemUIOp, arith::MinSIOp,
-          arith::MaxSIOp>(op))
+          arith::MinUIOp, arith::MaxSIOp>(op))
     return std::gcd(operand(0), operand(1));
   return 1;
 }

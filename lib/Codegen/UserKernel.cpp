@@ -83,7 +83,7 @@ bool codegen::canEmitUserKernel(KernelCallOp call, std::string &reason) {
   std::string name = "the kernel '" + call.getEntry().str() + "' ";
   if (call.getLanguage() != "c") {
     reason = name + "is written in " + call.getLanguage().str() +
-             ", the cpu target compiles c: write it in C";
+             "; kernels of a model are compiled from C, for target cpu";
     return false;
   }
   if (!isIdentifier(call.getEntry())) {

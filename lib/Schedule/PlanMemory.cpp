@@ -63,8 +63,8 @@ LogicalResult MemoryPlanner::checkOps() {
     } else if (isa<CommunicationOpInterface, AsyncOp, AwaitOp>(op)) {
       return op.emitError("'")
              << op.getName()
-             << "' is not compiled for the cpu target: evaluate "
-                "the model with fusion-interpret --ranks";
+             << "' is not compiled for one device: evaluate the model with "
+                "fusion-interpret --ranks";
     } else if (isa<func::ReturnOp>(op)) {
       for (Value value : op.getOperands())
         if (baseOf(value) != rootOf(value))

@@ -1,7 +1,7 @@
 // RUN: fusion-opt %s --fusion-emit-kernels --split-input-file --verify-diagnostics
 
 func.func @language(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{has no kernel: the kernel 'k' is written in ptx, the cpu target compiles c: write it in C}}
+  // expected-error @+1 {{has no kernel: the kernel 'k' is written in ptx; kernels of a model are compiled from C, for target cpu}}
   %0 = fusion.group fallback (%a = %x : tensor<4xf32>) -> tensor<4xf32> {
     %1 = fusion.kernel_call "ptx" "k" "" (%a) flops = 1 bytes = 1 : (tensor<4xf32>) -> tensor<4xf32>
     fusion.yield %1 : tensor<4xf32>

@@ -12,7 +12,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // Collectives run in the evaluator only.
 fusion.mesh @m(dp = 2)
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{'fusion.all_reduce' is not compiled for the cpu target}}
+  // expected-error @+1 {{'fusion.all_reduce' is not compiled for one device: evaluate the model with fusion-interpret --ranks}}
   %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<4xf32>
   return %0 : tensor<4xf32>
 }

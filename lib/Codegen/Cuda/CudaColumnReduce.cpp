@@ -266,7 +266,7 @@ void ColumnBuilder::build(VectorWalk &walk, Extent columns) {
   Value count = k.value(
       k.size(Extent{columns.scale / walk.lanes, columns.base / walk.lanes}));
   isColumn = k.op<arith::CmpIOp>(arith::CmpIPredicate::ult, vector, count);
-  vector = k.op<arith::MinSIOp>(vector,
+  vector = k.op<arith::MinUIOp>(vector,
                                 k.op<arith::SubIOp>(count, k.constantI64(1)));
   walk.visit(task, vector, false, [&](ArrayRef<Index> at) {
     kept.assign(at.begin(), at.end());

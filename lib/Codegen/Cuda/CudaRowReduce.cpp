@@ -186,7 +186,7 @@ RowBuilder::Chunk RowBuilder::makeChunk(Value number, bool mayEnd) {
   if (mayEnd) {
     chunk.valid =
         k.op<arith::CmpIOp>(arith::CmpIPredicate::ult, number, numVectors);
-    number = k.op<arith::MinSIOp>(
+    number = k.op<arith::MinUIOp>(
         number, k.op<arith::SubIOp>(numVectors, k.constantI64(1)));
   }
   chunk.position =
@@ -315,7 +315,7 @@ void RowBuilder::build(ArrayRef<Size> keptSizes, Extent units) {
   if (findPowerOfTwo(units, plan.rows()) != plan.rows()) {
     isRow = k.op<arith::CmpIOp>(arith::CmpIPredicate::ult, row, count);
     row =
-        k.op<arith::MinSIOp>(row, k.op<arith::SubIOp>(count, k.constantI64(1)));
+        k.op<arith::MinUIOp>(row, k.op<arith::SubIOp>(count, k.constantI64(1)));
   }
   kept = k.delinearize(Index::of(row), keptSizes);
   for (size_t d = 0; d < kept.size(); ++d)

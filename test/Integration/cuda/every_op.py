@@ -237,7 +237,7 @@ def checkAccesses(folder):
     # Beyond 2^32 bytes and elements a position has 64 bits.
     huge = f"{2**31 + 5}xi8"
     code = compileOne(folder, [huge], f"%y = fusion.reverse %x0 dims = [0] : tensor<{huge}>", huge)
-    checks.check("2^31 + 5 elements: 64-bit positions", any(re.search(r"\.[su]64\s.*2147483[67]\d\d", text) for text in code.kernels.values()),
+    checks.check("2^31 + 5 elements: 64-bit positions", any(re.search(r"(\.[su]64\s.*|%rd\d+\+)214748[23]\d\d\d", text) for text in code.kernels.values()),
                  next(iter(code.kernels.values()))[:1500])
 
 

@@ -35,7 +35,7 @@ WAYS = {"alone": "host", "strict": "device", "fast": "shifted"}
 
 def runtime():
     from fusion_compiler import runtime as module
-    if os.environ.get("FUSION_RT"):
+    if os.environ.get("FUSION_RT") and module._library is None:
         module.use_library(os.environ["FUSION_RT"])
     return module
 
