@@ -4,7 +4,8 @@
 //
 // Source of the model: S. Williams, A. Waterman, D. Patterson, "Roofline: an
 // insightful visual performance model for multicore architectures", 2009. The
-// shares of a kernel with few blocks, and the launch gap, are added to it.
+// shares of a kernel with few blocks and of each class of kernels, the launch
+// gap and the fixed times are added to it.
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/CostModel.h"
@@ -29,6 +30,8 @@ double KernelWork::getFlops() const {
 }
 
 KernelWork &KernelWork::operator+=(const KernelWork &other) {
+  if (other.getBytes() > getBytes())
+    kernel = other.kernel;
   memoryBytes += other.memoryBytes;
   cachedBytes += other.cachedBytes;
   rereadBytes += other.rereadBytes;
@@ -163,7 +166,10 @@ public:
     double arithmetic = 0;
     for (auto [amount, rate] : llvm::zip_equal(work.flops, device.flops))
       arithmetic += amount / rate;
-    return device.launchGapUs +
+    const KernelFigures &reached = device.getKernel(work.kernel);
+    ofBandwidth *= reached.memoryShare;
+    ofUnits *= reached.arithmeticShare;
+    return device.launchGapUs + reached.fixedUs +
            1e6 * (std::max(memory / ofBandwidth, arithmetic / ofUnits) +
                   again / ofBandwidth);
   }

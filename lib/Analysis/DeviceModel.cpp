@@ -86,6 +86,39 @@ static constexpr RateKey kRates[] = {
 };
 static_assert(std::size(kRates) == kNumArithmetic);
 
+static constexpr StringLiteral kRun = "run_us";
+static constexpr StringLiteral kKernels = "kernels";
+static constexpr StringLiteral kClasses[] = {
+    "loop",    "row_reduce",  "column_reduce", "transpose",
+    "product", "convolution", "other"};
+static_assert(std::size(kClasses) == kNumKernelClasses);
+
+namespace {
+
+struct FigureKey {
+  StringLiteral name;
+  double KernelFigures::*field;
+  bool mayBeZero;
+};
+
+} // namespace
+
+static constexpr FigureKey kFigures[] = {
+    {"fixed_us", &KernelFigures::fixedUs, true},
+    {"memory_share", &KernelFigures::memoryShare, false},
+    {"arithmetic_share", &KernelFigures::arithmeticShare, false},
+};
+
+StringRef fusion::getKernelClassName(KernelClass kernel) {
+  return kClasses[static_cast<unsigned>(kernel)];
+}
+
+std::string fusion::getArithmeticName(Arithmetic arithmetic) {
+  const RateKey *rate = llvm::find_if(
+      kRates, [&](const RateKey &key) { return key.arithmetic == arithmetic; });
+  return (rate->table + "." + rate->name).str();
+}
+
 //===----------------------------------------------------------------------===//
 // Lines
 //===----------------------------------------------------------------------===//
@@ -179,13 +212,16 @@ private:
                              path + ":" + Twine(lines.getLine(key)) + ": " +
                                  message);
   }
+  /// Refuses what is neither in `keys` nor in `optional`, and asks for `keys`.
   Error checkKeys(const json::Object &object, StringRef prefix,
-                  ArrayRef<StringRef> keys) const;
+                  ArrayRef<StringRef> keys,
+                  ArrayRef<StringRef> optional = {}) const;
   Expected<double> getNumber(const json::Object &object, StringRef prefix,
                              StringRef key, bool mayBeZero) const;
   Expected<std::string> getText(const json::Object &object, StringRef prefix,
                                 StringRef key) const;
   Error readRates(const json::Object &root, DeviceModel &device) const;
+  Error readKernels(const json::Object &root, DeviceModel &device) const;
   Error readLinks(const json::Object &root, DeviceModel &device) const;
 
   StringRef path;
@@ -200,20 +236,25 @@ static std::string getPath(StringRef prefix, StringRef key) {
 }
 
 Error DeviceReader::checkKeys(const json::Object &object, StringRef prefix,
-                              ArrayRef<StringRef> keys) const {
+                              ArrayRef<StringRef> keys,
+                              ArrayRef<StringRef> optional) const {
   // The first in the text: the order of `object` is not one.
   std::string unknown;
   for (auto &entry : object) {
     std::string key = getPath(prefix, StringRef(entry.first));
     if (!is_contained(keys, StringRef(entry.first)) &&
+        !is_contained(optional, StringRef(entry.first)) &&
         (unknown.empty() || std::pair(lines.getLine(key), key) <
                                 std::pair(lines.getLine(unknown), unknown)))
       unknown = key;
   }
-  if (!unknown.empty())
+  if (!unknown.empty()) {
+    SmallVector<StringRef> known(keys);
+    llvm::append_range(known, optional);
     return fail(unknown,
                 "unknown key '" + unknown +
-                    "', device file, the keys are: " + join(keys, ", "));
+                    "', device file, the keys are: " + join(known, ", "));
+  }
   for (StringRef key : keys)
     if (!object.get(key))
       return fail(prefix, "missing key '" + getPath(prefix, key) +
@@ -279,6 +320,42 @@ Error DeviceReader::readRates(const json::Object &root,
   return Error::success();
 }
 
+Error DeviceReader::readKernels(const json::Object &root,
+                                DeviceModel &device) const {
+  if (!root.get(kKernels))
+    return Error::success();
+  const json::Object *object = root.getObject(kKernels);
+  if (!object)
+    return fail(kKernels,
+                "bad value of 'kernels', device file, give an object of "
+                "figures by class of kernels");
+  if (Error error = checkKeys(*object, kKernels, {},
+                              SmallVector<StringRef>(ArrayRef(kClasses))))
+    return error;
+  for (auto [kernel, name] : enumerate(kClasses)) {
+    if (!object->get(name))
+      continue;
+    std::string prefix = getPath(kKernels, name);
+    const json::Object *entry = object->getObject(name);
+    if (!entry)
+      return fail(prefix,
+                  "bad value of '" + prefix + "', device file, give an object");
+    SmallVector<StringRef> keys;
+    for (const FigureKey &key : kFigures)
+      keys.push_back(key.name);
+    if (Error error = checkKeys(*entry, prefix, keys))
+      return error;
+    for (const FigureKey &key : kFigures) {
+      Expected<double> number =
+          getNumber(*entry, prefix, key.name, key.mayBeZero);
+      if (!number)
+        return number.takeError();
+      device.kernels[kernel].*key.field = *number;
+    }
+  }
+  return Error::success();
+}
+
 Error DeviceReader::readLinks(const json::Object &root,
                               DeviceModel &device) const {
   const json::Array *array = root.getArray("links");
@@ -324,7 +401,7 @@ Error DeviceReader::read(const json::Value &value, DeviceModel &device) {
   for (const RealKey &key : kReals)
     keys.push_back(key.name);
   llvm::append_range(keys, ArrayRef<StringRef>{kVector, kMatrix, "links"});
-  if (Error error = checkKeys(*root, "", keys))
+  if (Error error = checkKeys(*root, "", keys, {kRun, kKernels}))
     return error;
   for (auto [key, field] : {std::pair("name", &DeviceModel::name),
                             std::pair("source", &DeviceModel::source)}) {
@@ -362,7 +439,15 @@ Error DeviceReader::read(const json::Value &value, DeviceModel &device) {
       return number.takeError();
     device.*key.field = *number;
   }
+  if (root->get(kRun)) {
+    Expected<double> number = getNumber(*root, "", kRun, /*mayBeZero=*/true);
+    if (!number)
+      return number.takeError();
+    device.runUs = *number;
+  }
   if (Error error = readRates(*root, device))
+    return error;
+  if (Error error = readKernels(*root, device))
     return error;
   return readLinks(*root, device);
 }
@@ -499,12 +584,20 @@ void DeviceModel::print(raw_ostream &os) const {
       out.attribute(key.name, this->*key.field);
     for (const RealKey &key : kReals)
       out.attribute(key.name, this->*key.field);
+    out.attribute(kRun, runUs);
     for (StringRef table : {kVector, kMatrix})
       out.attributeObject(table, [&] {
         for (const RateKey &rate : kRates)
           if (rate.table == table)
             out.attribute(rate.name, getFlops(rate.arithmetic));
       });
+    out.attributeObject(kKernels, [&] {
+      for (auto [kernel, name] : enumerate(kClasses))
+        out.attributeObject(name, [&, kernel = kernel] {
+          for (const FigureKey &key : kFigures)
+            out.attribute(key.name, kernels[kernel].*key.field);
+        });
+    });
     out.attributeArray("links", [&] {
       for (const DeviceLink &link : links)
         out.object([&] {

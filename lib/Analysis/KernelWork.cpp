@@ -65,6 +65,35 @@ static Arithmetic getArithmetic(Operation *op) {
   return type.isInteger(8) ? Arithmetic::MatrixI8 : Arithmetic::MatrixF32;
 }
 
+/// The class of a kernel made of these ops: that of the op that shapes it most.
+static KernelClass classify(ArrayRef<Operation *> ops) {
+  KernelClass kernel = KernelClass::Loop;
+  for (Operation *op : ops) {
+    switch (getOpFamily(op)) {
+    case OpFamily::Contraction:
+      return isa<MatmulOp>(op) ? KernelClass::Product
+                               : KernelClass::Convolution;
+    case OpFamily::Reduction:
+      if (getReducedRange(op)->second ==
+          cast<RankedTensorType>(op->getOperand(0).getType()).getRank())
+        kernel = kernel == KernelClass::ColumnReduce ? kernel
+                                                     : KernelClass::RowReduce;
+      else
+        kernel = KernelClass::ColumnReduce;
+      break;
+    case OpFamily::Window:
+    case OpFamily::Scatter:
+    case OpFamily::Opaque:
+    case OpFamily::Outside:
+      return KernelClass::Other;
+    default:
+      if (isa<TransposeOp>(op) && kernel == KernelClass::Loop)
+        kernel = KernelClass::Transpose;
+    }
+  }
+  return kernel;
+}
+
 /// Elements that a reader takes of an input, where they may be few of them.
 static bool selectsElements(Operation *op, unsigned operand) {
   return operand == 0 && isa<SliceOp, GatherOp, GatherNdOp>(op);
@@ -148,6 +177,7 @@ KernelWork fusion::computeKernelWork(
     const FusionLegality &legality, const DeviceModel &device) {
   MemberSet members(ops, escapes);
   KernelWork work;
+  work.kernel = classify(members.ops);
   // What a user's kernel does is what it says; it runs as one block.
   if (members.ops.size() == 1)
     if (auto call = dyn_cast<KernelCallOp>(members.ops.front())) {

@@ -38,6 +38,8 @@ struct KernelWork {
   std::array<double, kNumArithmetic> flops = {};
   /// Independent blocks: a kernel of few leaves units idle.
   double blocks = 0;
+  /// Of several in one kernel, the class of the one that moves most bytes.
+  KernelClass kernel = KernelClass::Other;
 
   double getBytes() const { return memoryBytes + cachedBytes; }
   double getFlops() const;
@@ -147,9 +149,10 @@ LaunchAlternatives compareLaunches(const CostModel &model,
                                    llvm::ArrayRef<KernelWork> apart,
                                    llvm::ArrayRef<KernelWork> fused);
 
-/// The default: the launch gap plus the longer of bytes / bandwidth and
-/// operations / peak, where a kernel of few blocks gets its share of both, plus
-/// what is read again and spilled.
+/// The default: the launch gap and the fixed time of the kernel's class, plus
+/// the longer of bytes / bandwidth and operations / peak, of which the class
+/// reaches its share and a kernel of few blocks its share of that, plus what is
+/// read again and spilled.
 inline constexpr llvm::StringLiteral kRooflineModel = "roofline";
 
 } // namespace fusion

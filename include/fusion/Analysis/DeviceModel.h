@@ -37,6 +37,33 @@ enum class Arithmetic : unsigned {
 };
 inline constexpr unsigned kNumArithmetic = 8;
 
+/// Kernels that reach different shares of a device: by what decides how they
+/// are emitted.
+enum class KernelClass : unsigned {
+  Loop,
+  RowReduce,
+  ColumnReduce,
+  Transpose,
+  Product,
+  Convolution,
+  Other,
+};
+inline constexpr unsigned kNumKernelClasses = 7;
+
+/// How the key of a class is spelled in a device file.
+llvm::StringRef getKernelClassName(KernelClass kernel);
+
+/// How the key of a rate is spelled in a device file: `vector_flops.f32`.
+std::string getArithmeticName(Arithmetic arithmetic);
+
+/// What kernels of a class take and reach. A fit against measured times finds
+/// them; without one a kernel reaches all.
+struct KernelFigures {
+  double fixedUs = 0;         ///< on top of the launch gap, microseconds
+  double memoryShare = 1;     ///< of the bandwidths
+  double arithmeticShare = 1; ///< of the rates
+};
+
 /// A way from one device to another.
 struct DeviceLink {
   std::string name;
@@ -45,8 +72,9 @@ struct DeviceLink {
   double latencyUs = 0; ///< microseconds
 };
 
-/// The keys of the JSON file, in its order. All are required, unknown ones are
-/// refused. "Unit" is a streaming multiprocessor or a core.
+/// The keys of the JSON file, in its order. All but `run_us` and `kernels` are
+/// required, unknown ones are refused. "Unit" is a streaming multiprocessor or
+/// a core.
 struct DeviceModel {
   std::string name;
   bool isGpu = false;             ///< `kind`: "gpu" or "cpu"
@@ -71,14 +99,21 @@ struct DeviceModel {
   int64_t memoryBytes = 0;
   double memoryBandwidth = 0; ///< bytes a second
   double launchGapUs = 0;     ///< between two dependent launches, microseconds
+  /// What a whole run takes beyond its kernels, microseconds.
+  double runUs = 0;
   /// Operations a second of all units; an Arithmetic is the index.
   std::array<double, kNumArithmetic> flops = {};
+  /// A KernelClass is the index.
+  std::array<KernelFigures, kNumKernelClasses> kernels = {};
   llvm::SmallVector<DeviceLink, 2> links;
   /// SHA-256 of the file's bytes, in hexadecimal.
   std::string hash;
 
   double getFlops(Arithmetic arithmetic) const {
     return flops[static_cast<unsigned>(arithmetic)];
+  }
+  const KernelFigures &getKernel(KernelClass kernel) const {
+    return kernels[static_cast<unsigned>(kernel)];
   }
 
   /// The file's form; parses to the same figures.

@@ -337,6 +337,27 @@ def WritePlan : Pass<"fusion-write-plan", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
+def PrintCosts : Pass<"fusion-print-costs", "::mlir::ModuleOp"> {
+  let summary = "writes the predicted time of each kernel as JSON";
+  let description = [{
+    For each function an object with its `name`, the microseconds `us` of a run
+    (`run_us` of the device and all kernels one after the other) and its
+    `kernels` in order: `kind` of the group (or the name of an op in none), the
+    `class` that the device file has figures of, `us`, and what the kernel does:
+    `memory_bytes`, `cached_bytes`, `reread_bytes`, `spilled_bytes`, `blocks`
+    and `flops` by the names of their rates. Times that are no numbers are null.
+
+    Requires: groups. Ensures: the file, replaced as a whole. Leaves alone:
+    everything. Reports: an error where sizes are no function of the batch.
+  }];
+  let options = [
+    Option<"file", "file", "std::string", "\"-\"", "file to write, - for the standard output">,
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
 def ExplainPair : Pass<"fusion-explain-pair", "::mlir::ModuleOp"> {
   let summary = "says why two ops are in one group or not";
   let description = [{

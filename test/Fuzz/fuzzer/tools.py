@@ -38,7 +38,8 @@ ROUNDING = {"fusion-fold-batch-norm", "fusion-simplify", "fusion-decompose-named
 # In a random order: passes over the graph, then passes over groups.
 NOT_SHUFFLED = {"fusion-emit-kernels", "fusion-lower-kernels", "fusion-codegen", "fusion-verify-schedule",
                 "fusion-record-fusion-certificate", "fusion-verify-fusion-certificate", "fusion-track-decisions",
-                "fusion-verify-fusion", "fusion-verify-rewrites", "fusion-write-plan"} | TO_PROGRAMS
+                "fusion-verify-fusion", "fusion-verify-rewrites", "fusion-write-plan",
+                "fusion-print-costs"} | TO_PROGRAMS
 VARIANTS = {"fusion-fuse-vertical": ["max-ops=3", "max-inputs=6", "separate"], "fusion-fuse": ["max-ops=2"],
             "fusion-evaluate-constants": ["exact-rewrites-only", "growth=0", "growth=24", "total-growth=64"], "fusion-propagate-layout": ["layout=keep"]}
 

@@ -37,6 +37,30 @@ TEST(CostModel, RooflineTakesTheLongerSide) {
   EXPECT_DOUBLE_EQ(model->getMicroseconds(cached), 2 + 1);
 }
 
+TEST(CostModel, ClassesReachTheirShares) {
+  DeviceModel device = makeRoundDevice();
+  device.kernels[static_cast<unsigned>(KernelClass::Loop)] = {0.5, 0.5, 0.25};
+  auto model = llvm::cantFail(createCostModel(kRooflineModel, device));
+  KernelWork work = makeWork(3e6, 1e7);
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(work), 2 + 3);
+  work.kernel = KernelClass::Loop;
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(work), 2.5 + 3 / 0.5);
+  work.flops[static_cast<unsigned>(Arithmetic::VectorF32)] = 4e7;
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(work), 2.5 + 4 / 0.25);
+  work.spilledBytes = 1e6;
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(work), 2.5 + 4 / 0.25 + 1 / 0.5);
+}
+
+TEST(CostModel, TheLargerOfTwoGivesItsClass) {
+  KernelWork small = makeWork(1e6, 0), large = makeWork(2e6, 0), sum;
+  small.kernel = KernelClass::Loop;
+  large.kernel = KernelClass::RowReduce;
+  sum += small;
+  EXPECT_EQ(sum.kernel, KernelClass::Loop);
+  sum += large;
+  EXPECT_EQ(sum.kernel, KernelClass::RowReduce);
+}
+
 TEST(CostModel, OneLaunchIsCheaperThanStreamsThanSerial) {
   auto model = makeRoofline();
   // Each alone reaches a fifth of the bandwidth: 5 us; together two fifths.

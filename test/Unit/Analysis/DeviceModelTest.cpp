@@ -118,6 +118,53 @@ TEST(DeviceModel, ErrorsNameLineAndKey) {
             "d.json:15: bad value of 'links.0', device file, give an object");
 }
 
+TEST(DeviceModel, FiguresOfKernelsMayBeGiven) {
+  DeviceModel device = makeRoundDevice();
+  EXPECT_EQ(device.runUs, 0);
+  EXPECT_EQ(device.getKernel(KernelClass::Loop).fixedUs, 0);
+  EXPECT_EQ(device.getKernel(KernelClass::Loop).memoryShare, 1);
+  std::string text = getRoundDevice();
+  text.replace(text.find("\"links\""), 0,
+               R"("run_us": 1.5, "kernels": {"row_reduce":
+    {"fixed_us": 0.25, "memory_share": 0.5, "arithmetic_share": 0.125}}, )");
+  device = llvm::cantFail(DeviceModel::parse(text, "d.json"));
+  for (int pass = 0; pass < 2; ++pass) {
+    EXPECT_EQ(device.runUs, 1.5);
+    const KernelFigures &rows = device.getKernel(KernelClass::RowReduce);
+    EXPECT_EQ(rows.fixedUs, 0.25);
+    EXPECT_EQ(rows.memoryShare, 0.5);
+    EXPECT_EQ(rows.arithmeticShare, 0.125);
+    EXPECT_EQ(device.getKernel(KernelClass::Loop).arithmeticShare, 1);
+    device = llvm::cantFail(DeviceModel::parse(printDevice(device), "c.json"));
+  }
+}
+
+TEST(DeviceModel, ErrorsInFiguresOfKernelsNameLineAndKey) {
+  auto breakKernels = [](llvm::StringRef kernels) {
+    return breakDevice("\"links\"",
+                       ("\"kernels\": " + kernels + ", \"links\"").str());
+  };
+  EXPECT_EQ(breakKernels("7"),
+            "d.json:15: bad value of 'kernels', device file, give an object of "
+            "figures by class of kernels");
+  EXPECT_EQ(breakKernels("{\"looop\": {}}"),
+            "d.json:15: unknown key 'kernels.looop', device file, the keys "
+            "are: loop, row_reduce, column_reduce, transpose, product, "
+            "convolution, other");
+  EXPECT_EQ(breakKernels("{\"loop\": 1}"),
+            "d.json:15: bad value of 'kernels.loop', device file, give an "
+            "object");
+  EXPECT_EQ(breakKernels("{\"loop\": {\"fixed_us\": 1}}").substr(0, 53),
+            "d.json:15: missing key 'kernels.loop.memory_share', d");
+  EXPECT_EQ(breakKernels("{\"loop\": {\"fixed_us\": 0, \"memory_share\": 0, "
+                         "\"arithmetic_share\": 1}}"),
+            "d.json:15: bad value of 'kernels.loop.memory_share', device file, "
+            "give a number above 0");
+  EXPECT_EQ(breakDevice("\"links\"", "\"run_us\": -1, \"links\""),
+            "d.json:15: bad value of 'run_us', device file, give a number of "
+            "at least 0");
+}
+
 TEST(DeviceModel, SyntaxErrorsNameTheLine) {
   std::string message =
       breakDevice("\"vector_bytes\": 16,", "\"vector_bytes\" 16,");
