@@ -36,6 +36,7 @@ on one GPU. Every claim of its table is a ratio inside one run.
   fusion-bench seed2 --modules D --json out.json  time the modules of D
   fusion-bench calibrate --json device.json       measure a device file
   fusion-bench cost-model --compile-only --modules D; ... --modules D --json times.json
+  fusion-bench cost-model --modules D --evaluate times.json --base h200 [--fit new.json]
   fusion-bench --list                             suites and rows
 """
 _EPILOG = """\
@@ -87,6 +88,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="read DRAM bytes of memory-bound rows from the hardware's counters by ncu")
     add("--ncu", metavar="FILE", help="where ncu is (default: on PATH, or of the CUDA toolkit)")
     add("--base", default="h200", metavar="NAME", help="calibrate: file for what isn't measured; cost-model: what is compiled for (default h200)")
+    add("--evaluate", metavar="FILE", help="cost-model: hold the device file --base against the times of FILE")
+    add("--fit", metavar="FILE", help="with --evaluate: fit --base to half of the times, write it to FILE, and hold that "
+        "against them")
     add("--name", metavar="NAME", help="calibrate: name of the device (default the base's)")
     return parser
 
@@ -322,10 +326,13 @@ def _calibrate(options) -> int:
 
 
 def _cost_model(options) -> int:
-    """Compiles the suite cost-model into --modules, or times what is there into --json."""
-    if not options.modules or not (options.compile_only or options.json):
-        raise FusionError(f"{cost_model.NAME} needs --modules DIR and --compile-only, or --modules DIR and --json FILE",
-                          USAGE)
+    """Compiles the suite cost-model into --modules, times what is there into --json, or judges predictions."""
+    if not options.modules or not (options.compile_only or options.json or options.evaluate):
+        raise FusionError(f"{cost_model.NAME} needs --modules DIR and one of --compile-only, --json FILE and "
+                          "--evaluate FILE", USAGE)
+    if options.evaluate:
+        cost_model.evaluate(options.modules, options.evaluate, options.base, options.fit, options.bin_dir, _say)
+        return 0
     if options.compile_only:
         cost_model.compile_all(options.modules, options.bin_dir, options.target, options.base, _say)
         return 0

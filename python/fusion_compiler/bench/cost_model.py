@@ -10,18 +10,21 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import gc
 import json
 import math
 import os
+import re
 import subprocess
 import tempfile
 import time
 import zlib
+from dataclasses import dataclass
 from typing import Callable, Mapping, Optional, Sequence
 
-from ..errors import FusionError
+from ..errors import USAGE, FusionError
 from . import modules, random_groups, seed2, timing
 from .workload import WIDTH, Tensor, Workload
 
@@ -207,6 +210,120 @@ def _measure_one(torch, folder, name, inputs, entry, cache_bytes, rounds) -> Non
     entry["us"] = {variant: taken.as_json() for variant, taken in times.items()}
     ratio = timing.Ratio.of(times["alone"], times["fused"])
     entry["ratio"] = [ratio.median, ratio.low, ratio.high]
+
+
+# ---- judging -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a program took and was predicted to take, in microseconds by variant."""
+
+    name: str
+    measured: Mapping[str, float]
+    predicted: Mapping[str, float]
+    ratio: float  # alone / fused, as measured
+
+    @property
+    def kind(self) -> str:
+        """Of a random program, else the suite seed2."""
+        found = re.fullmatch(r"r\d+-(\w+)", self.name)
+        return found.group(1) if found else "seed2"
+
+    @property
+    def errors(self) -> list[float]:
+        return [abs(self.predicted[variant] / us - 1) for variant, us in self.measured.items()]
+
+    @property
+    def decides(self) -> Optional[bool]:
+        """Whether the prediction says which variant is the faster; None if there is nothing to decide."""
+        if 1 / _DIFFERENCE <= self.ratio <= _DIFFERENCE:
+            return None
+        difference = self.predicted["alone"] - self.predicted["fused"]
+        return difference > 0 if self.ratio > 1 else difference < 0
+
+
+def predict_all(folder: str, names: Sequence[str], device: str, bin_dir: Optional[str]) -> dict[str, dict[str, dict]]:
+    """What the compiler predicts with a device file: program -> variant -> the object of fusion-print-costs."""
+    tool = modules.find_tool("fusion-opt", bin_dir)
+
+    def one(job: tuple[str, str]) -> dict:
+        path = os.path.join(folder, "{}.{}.mlir".format(*job))
+        answer = subprocess.run([tool, path, f"--fusion-print-costs=device={device}", "-o", os.devnull],
+                                capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        if answer.returncode:
+            said = (answer.stderr.splitlines() or ["no message"])[0][:300]
+            raise FusionError(f"{path}: {said}, compile the suite again (--compile-only)", 3)
+        return json.loads(answer.stdout)["functions"][0]
+
+    jobs = [(name, variant) for name in names for variant in VARIANTS]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = dict(zip(jobs, pool.map(one, jobs)))
+    return {name: {variant: found[name, variant] for variant in VARIANTS} for name in names}
+
+
+def judge(times: Mapping, predicted: Mapping[str, Mapping[str, Mapping]]) -> list[Judged]:
+    """All programs of the document `times` that have been measured."""
+    return [Judged(name, {variant: entry["us"][variant]["us"] for variant in VARIANTS},
+                   {variant: predicted[name][variant]["us"] for variant in VARIANTS}, entry["ratio"][0])
+            for name, entry in times["programs"].items() if "us" in entry]
+
+
+def summary(judged: Sequence[Judged]) -> dict:
+    """`median` and `p90` of the errors, how many `pairs` there are to decide and how many were `right`."""
+    errors = [error for program in judged for error in program.errors]
+    decided = [program.decides for program in judged if program.decides is not None]
+    if not errors:
+        return {"times": 0}
+    return {"times": len(errors), "median": timing.median(errors), "p90": timing.percentile(errors, 0.9),
+            "pairs": len(decided), "right": sum(decided)}
+
+
+def _line(title: str, found: Mapping) -> str:
+    if not found["times"]:
+        return f"{title}: no times"
+    share = f" ({100 * found['right'] / found['pairs']:.1f} %)" if found["pairs"] else ""
+    return (f"{title}: {found['times']} times, median error {100 * found['median']:.1f} %, 90th percentile "
+            f"{100 * found['p90']:.1f} %, decided as measured in {found['right']} of {found['pairs']} pairs{share}")
+
+
+def report(judged: Sequence[Judged], say: Callable[[str], None]) -> None:
+    """Both halves, the held-out one by kind, and its worst programs."""
+    halves = {which: [p for p in judged if half(p.name) == which] for which in ("fit", "held-out")}
+    for which, programs in halves.items():
+        say(_line(which, summary(programs)))
+    for kind in sorted({p.kind for p in halves["held-out"]}):
+        say(_line(f"  {kind}", summary([p for p in halves["held-out"] if p.kind == kind])))
+    for program in sorted(halves["held-out"], key=lambda p: max(p.errors), reverse=True)[:10]:
+        say(f"  {program.name}: " + ", ".join(
+            f"{variant} {us:.2f} us, predicted {program.predicted[variant]:.2f}"
+            for variant, us in program.measured.items()) + (", decided wrongly" if program.decides is False else ""))
+
+
+def evaluate(folder: str, times_path: str, base: str, fitted: Optional[str], bin_dir: Optional[str],
+             say: Callable[[str], None]) -> list[Judged]:
+    """Holds the device file `base` against the times. With `fitted`, what the fit half makes of it is written there and
+    held against them instead."""
+    from . import calibrate, fit
+
+    with open(times_path, encoding="utf-8") as file:
+        times = json.load(file)
+    names = [name for name, entry in times["programs"].items() if "us" in entry]
+    device = calibrate.find_device(base)
+    predicted = predict_all(folder, names, device, bin_dir)
+    if fitted:
+        with open(device, encoding="utf-8") as file:
+            figures = json.load(file)
+        wanted = [(name, variant) for name in names if half(name) == "fit" for variant in VARIANTS]
+        if not wanted:
+            raise FusionError(f"{times_path}: no program of the fit half has times, measure more of them", USAGE)
+        figures = fit.fit(figures, [predicted[name][variant]["kernels"] for name, variant in wanted],
+                          [times["programs"][name]["us"][variant]["us"] for name, variant in wanted])
+        _write(fitted, figures)
+        predicted = predict_all(folder, names, os.path.abspath(fitted), bin_dir)
+    judged = judge(times, predicted)
+    report(judged, say)
+    return judged
 
 
 def _write(path: str, document: Mapping) -> None:
