@@ -156,17 +156,18 @@ public:
 
   double getMicroseconds(const KernelWork &work) const override {
     const DeviceModel &device = getDevice();
-    double blocks = std::max(work.blocks, 1.0);
+    const KernelFigures &reached = device.getKernel(work.kernel);
+    double blocks = std::max(work.blocks * reached.spread, 1.0);
     double ofUnits = std::min(1.0, blocks / device.units);
     double ofBandwidth = std::min(1.0, blocks / device.saturatingUnits);
     double memory = work.memoryBytes / device.memoryBandwidth +
                     work.cachedBytes / device.cacheBandwidth;
-    double again = work.rereadBytes / device.cacheBandwidth +
-                   work.spilledBytes / device.memoryBandwidth;
+    double again = (work.rereadBytes / device.cacheBandwidth +
+                    work.spilledBytes / device.memoryBandwidth) *
+                   reached.rereadShare;
     double arithmetic = 0;
     for (auto [amount, rate] : llvm::zip_equal(work.flops, device.flops))
       arithmetic += amount / rate;
-    const KernelFigures &reached = device.getKernel(work.kernel);
     ofBandwidth *= reached.memoryShare;
     ofUnits *= reached.arithmeticShare;
     return device.launchGapUs + reached.fixedUs +

@@ -107,6 +107,8 @@ static constexpr FigureKey kFigures[] = {
     {"fixed_us", &KernelFigures::fixedUs, true},
     {"memory_share", &KernelFigures::memoryShare, false},
     {"arithmetic_share", &KernelFigures::arithmeticShare, false},
+    {"reread_share", &KernelFigures::rereadShare, true},
+    {"spread", &KernelFigures::spread, false},
 };
 
 StringRef fusion::getKernelClassName(KernelClass kernel) {

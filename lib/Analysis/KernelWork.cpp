@@ -94,6 +94,36 @@ static KernelClass classify(ArrayRef<Operation *> ops) {
   return kernel;
 }
 
+/// Elements of a row or column that a thread of a GPU takes, threads that share
+/// a row, and a column, at most.
+static constexpr double kElementsOfThread = 8, kThreadsOfRow = 1024,
+                        kThreadsOfColumn = 32;
+
+/// How many blocks a GPU's kernel of this reduction has at most: rows and
+/// columns are dealt to threads whole.
+static double countReductionBlocks(Operation *op,
+                                   const FusionLegality &legality,
+                                   const DeviceModel &device) {
+  Value input = op->getOperand(0);
+  auto type = cast<RankedTensorType>(input.getType());
+  auto range = *getReducedRange(op);
+  double length = 1;
+  for (int64_t size :
+       type.getShape().slice(range.first, range.second - range.first))
+    length *= ShapedType::isDynamic(size) ? 1 : std::max<int64_t>(size, 1);
+  double results = legality.getNumElements(input) / length;
+  double each = std::max(length / kElementsOfThread, 1.0);
+  double bytes = type.getElementType().isIntOrFloat()
+                     ? std::max(type.getElementTypeBitWidth() / 8, 1u)
+                     : 1;
+  // Neighbouring columns share an access.
+  double threads = range.second == type.getRank()
+                       ? results * std::min(each, kThreadsOfRow)
+                       : results * std::min(each, kThreadsOfColumn) * bytes /
+                             device.vectorBytes;
+  return std::max(std::ceil(threads / device.threadsPerBlock), 1.0);
+}
+
 /// Elements that a reader takes of an input, where they may be few of them.
 static bool selectsElements(Operation *op, unsigned operand) {
   return operand == 0 && isa<SliceOp, GatherOp, GatherNdOp>(op);
@@ -232,6 +262,12 @@ KernelWork fusion::computeKernelWork(
   }
   if (work.blocks == 0)
     work.blocks = std::ceil(elements / device.blockElements);
+  if (device.isGpu && (work.kernel == KernelClass::RowReduce ||
+                       work.kernel == KernelClass::ColumnReduce))
+    for (Operation *op : members.ops)
+      if (getOpFamily(op) == OpFamily::Reduction)
+        work.blocks =
+            std::min(work.blocks, countReductionBlocks(op, legality, device));
   // With a prologue the kernel goes row by row.
   for (Operation *op : members.ops)
     if (auto matmul = dyn_cast<MatmulOp>(op);

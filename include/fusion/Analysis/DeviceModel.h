@@ -62,6 +62,8 @@ struct KernelFigures {
   double fixedUs = 0;         ///< on top of the launch gap, microseconds
   double memoryShare = 1;     ///< of the bandwidths
   double arithmeticShare = 1; ///< of the rates
+  double rereadShare = 1; ///< of what is read again or spilled, that is felt
+  double spread = 1;      ///< blocks there are for each block that is counted
 };
 
 /// A way from one device to another.

@@ -20,10 +20,12 @@ import numpy as np
 #: Keys of `kernels` in a device file, in the compiler's order.
 CLASSES = ("loop", "row_reduce", "column_reduce", "transpose", "product", "convolution", "other")
 #: Where a class begins, and its keys: a kernel that fills the device, with some time at its ends.
-_FIGURES = {"fixed_us": 0.5, "memory_share": 0.9, "arithmetic_share": 0.5}
+_FIGURES = {"fixed_us": 0.2, "memory_share": 0.9, "arithmetic_share": 0.5, "reread_share": 0.3, "spread": 1.0}
+#: Libraries have smaller tiles than are counted where there are few.
+_TILES = {"product": 3.0, "convolution": 3.0}
 #: How far a figure may be from where it began, as a logarithm, at the cost of one standard error of a program.
 _FREEDOM = {"run_us": 1.0, "launch_gap_us": 0.5, "cache_bandwidth": 0.5, "saturating_units": 0.5, "fixed_us": 1.5,
-            "memory_share": 0.5, "arithmetic_share": 1.0}
+            "memory_share": 0.5, "arithmetic_share": 1.0, "reread_share": 1.5, "spread": 0.7}
 #: A residual counts in full up to here: 15 %.
 _KNEE = 0.15
 #: Of a program, where a figure's distance from its beginning is weighed against it.
@@ -63,24 +65,30 @@ def predict(work: Work, device: Mapping) -> np.ndarray:
     given = device.get("kernels", {})
     figures = {key: np.array([given.get(name, {}).get(key, 0.0 if key == "fixed_us" else 1.0) for name in CLASSES])
                for key in _FIGURES}
-    blocks = np.maximum(work.blocks, 1)
+    blocks = np.maximum(work.blocks * figures["spread"][work.kernel], 1)
     of_units = np.minimum(1, blocks / device["units"]) * figures["arithmetic_share"][work.kernel]
     of_bandwidth = np.minimum(1, blocks / device["saturating_units"]) * figures["memory_share"][work.kernel]
     memory = work.memory / device["memory_bandwidth"] + work.cached / device["cache_bandwidth"]
     again = work.reread / device["cache_bandwidth"] + work.spilled / device["memory_bandwidth"]
+    again *= figures["reread_share"][work.kernel]
     seconds = np.maximum(memory / of_bandwidth, work.seconds / of_units) + again / of_bandwidth
     us = device["launch_gap_us"] + figures["fixed_us"][work.kernel] + 1e6 * seconds
     return device.get("run_us", 0.0) + np.bincount(work.program, us, work.programs)
 
 
-def _start(device: Mapping, used: Sequence[str]) -> dict[tuple[str, ...], float]:
-    """The figures to fit, by path, and where they begin."""
-    begin = {("run_us",): device.get("run_us") or 1.0}
+def _start(device: Mapping, work: Work) -> dict[tuple[str, ...], float]:
+    """The figures to fit, by path, and where they begin: of the classes that there is work of."""
+    begin = {("run_us",): device.get("run_us") or 0.5}
     for key in ("launch_gap_us", "cache_bandwidth", "saturating_units"):
         begin[(key,)] = float(device[key])
     given: Mapping[str, Any] = device.get("kernels", {})
-    for name in used:
-        for key, value in _FIGURES.items():
+    for index, name in enumerate(CLASSES):
+        mine = work.kernel == index
+        for key, value in _FIGURES.items() if mine.any() else ():
+            if key == "reread_share" and not (work.reread + work.spilled)[mine].any():
+                value = 1.0
+            if key == "spread":
+                value = _TILES.get(name, value)
             begin[("kernels", name, key)] = max(given.get(name, {}).get(key, value), 1e-3)
     return begin
 
@@ -101,7 +109,7 @@ def fit(device: Mapping, programs: Sequence[Sequence[Mapping]], measured: Sequen
     """The device whose predictions are nearest to `measured`, microseconds of each program. Figures of classes that
     no program has are left as they are."""
     work, target = Work.of(programs, device), np.log(np.asarray(measured, dtype=np.float64))
-    begin = _start(device, [name for index, name in enumerate(CLASSES) if (work.kernel == index).any()])
+    begin = _start(device, work)
     paths, origin = list(begin), np.log(np.array(list(begin.values())))
     freedom = np.array([_FREEDOM[path[-1]] for path in paths])
     # More than the device has, nothing reaches.

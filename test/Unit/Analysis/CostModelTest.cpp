@@ -39,7 +39,8 @@ TEST(CostModel, RooflineTakesTheLongerSide) {
 
 TEST(CostModel, ClassesReachTheirShares) {
   DeviceModel device = makeRoundDevice();
-  device.kernels[static_cast<unsigned>(KernelClass::Loop)] = {0.5, 0.5, 0.25};
+  device.kernels[static_cast<unsigned>(KernelClass::Loop)] = {0.5, 0.5, 0.25,
+                                                              0.5, 1};
   auto model = llvm::cantFail(createCostModel(kRooflineModel, device));
   KernelWork work = makeWork(3e6, 1e7);
   EXPECT_DOUBLE_EQ(model->getMicroseconds(work), 2 + 3);
@@ -48,7 +49,44 @@ TEST(CostModel, ClassesReachTheirShares) {
   work.flops[static_cast<unsigned>(Arithmetic::VectorF32)] = 4e7;
   EXPECT_DOUBLE_EQ(model->getMicroseconds(work), 2.5 + 4 / 0.25);
   work.spilledBytes = 1e6;
-  EXPECT_DOUBLE_EQ(model->getMicroseconds(work), 2.5 + 4 / 0.25 + 1 / 0.5);
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(work),
+                   2.5 + 4 / 0.25 + 0.5 * 1 / 0.5);
+  // 10 blocks that are 40: four fifths of the memory, four tenths of the units.
+  device.kernels[static_cast<unsigned>(KernelClass::Loop)].spread = 4;
+  model = llvm::cantFail(createCostModel(kRooflineModel, device));
+  work = makeWork(1e6, 0, 10);
+  work.kernel = KernelClass::Loop;
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(work), 2.5 + 1 / 0.8 / 0.5);
+  work = makeWork(0, 1e7, 10);
+  work.kernel = KernelClass::Loop;
+  EXPECT_DOUBLE_EQ(model->getMicroseconds(work), 2.5 + 1 / 0.4 / 0.25);
+}
+
+TEST(CostModel, RowsAndColumnsAreDealtWhole) {
+  // 4 rows of 65536: 1024 threads each, 4 blocks of 256 threads a row.
+  // 64 columns of 4096: 32 threads for each 4 of them, 2 blocks.
+  // 1024 rows of 64: 8 threads each, 32 blocks.
+  Parsed parsed(R"(
+    func.func @main(%x: tensor<4x65536xf32>, %y: tensor<4096x64xf32>,
+                    %z: tensor<1024x64xf32>)
+        -> (tensor<4xf32>, tensor<64xf32>, tensor<1024xf32>) {
+      %0 = fusion.reduce sum, %x dims = [1] : tensor<4x65536xf32>
+      %1 = fusion.reduce sum, %y dims = [0] : tensor<4096x64xf32>
+      %2 = fusion.reduce sum, %z dims = [1] : tensor<1024x64xf32>
+      return %0, %1, %2 : tensor<4xf32>, tensor<64xf32>, tensor<1024xf32>
+    })");
+  DeviceModel device = makeRoundDevice();
+  auto blocks = [&](unsigned i) {
+    return computeKernelWork(
+               {parsed.ops[i]}, [](mlir::Operation *) { return true; },
+               *parsed.legality, device)
+        .blocks;
+  };
+  EXPECT_EQ(blocks(0), 16);
+  EXPECT_EQ(blocks(1), 2);
+  EXPECT_EQ(blocks(2), 32);
+  device.isGpu = false;
+  EXPECT_EQ(blocks(0), 256);
 }
 
 TEST(CostModel, TheLargerOfTwoGivesItsClass) {

@@ -126,7 +126,8 @@ TEST(DeviceModel, FiguresOfKernelsMayBeGiven) {
   std::string text = getRoundDevice();
   text.replace(text.find("\"links\""), 0,
                R"("run_us": 1.5, "kernels": {"row_reduce":
-    {"fixed_us": 0.25, "memory_share": 0.5, "arithmetic_share": 0.125}}, )");
+    {"fixed_us": 0.25, "memory_share": 0.5, "arithmetic_share": 0.125,
+     "reread_share": 0.75, "spread": 4}}, )");
   device = llvm::cantFail(DeviceModel::parse(text, "d.json"));
   for (int pass = 0; pass < 2; ++pass) {
     EXPECT_EQ(device.runUs, 1.5);
@@ -134,6 +135,8 @@ TEST(DeviceModel, FiguresOfKernelsMayBeGiven) {
     EXPECT_EQ(rows.fixedUs, 0.25);
     EXPECT_EQ(rows.memoryShare, 0.5);
     EXPECT_EQ(rows.arithmeticShare, 0.125);
+    EXPECT_EQ(rows.rereadShare, 0.75);
+    EXPECT_EQ(rows.spread, 4);
     EXPECT_EQ(device.getKernel(KernelClass::Loop).arithmeticShare, 1);
     device = llvm::cantFail(DeviceModel::parse(printDevice(device), "c.json"));
   }
@@ -157,7 +160,8 @@ TEST(DeviceModel, ErrorsInFiguresOfKernelsNameLineAndKey) {
   EXPECT_EQ(breakKernels("{\"loop\": {\"fixed_us\": 1}}").substr(0, 53),
             "d.json:15: missing key 'kernels.loop.memory_share', d");
   EXPECT_EQ(breakKernels("{\"loop\": {\"fixed_us\": 0, \"memory_share\": 0, "
-                         "\"arithmetic_share\": 1}}"),
+                         "\"arithmetic_share\": 1, \"reread_share\": 1, "
+                         "\"spread\": 1}}"),
             "d.json:15: bad value of 'kernels.loop.memory_share', device file, "
             "give a number above 0");
   EXPECT_EQ(breakDevice("\"links\"", "\"run_us\": -1, \"links\""),
