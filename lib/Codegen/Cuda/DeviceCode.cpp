@@ -16,9 +16,9 @@
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Operator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/IR/Operator.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -28,7 +28,6 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
 #include "llvm/Transforms/IPO/Internalize.h"
-#include "llvm/Transforms/Scalar/CorrelatedValuePropagation.h"
 
 #include <mutex>
 
@@ -86,8 +85,8 @@ createMachine(const fusion::DeviceCodeOptions &options, StringRef feature) {
   return machine;
 }
 
-/// Lets products and sums of the kernels be contracted: by flags, as a function
-/// of libdevice computes its tails by products and sums that must stay apart.
+/// Lets products and sums of the kernels be contracted: by flags, as a function of
+/// libdevice computes its tails by products and sums that must stay apart.
 static void allowContraction(Module &module) {
   for (Function &function : module)
     for (Instruction &instruction : instructions(function))
@@ -149,12 +148,6 @@ static void optimize(Module &module, TargetMachine &machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
-  // What was found late of the ranges of positions makes divisions narrow.
-  builder.registerOptimizerLastEPCallback(
-      [](ModulePassManager &passes, OptimizationLevel, ThinOrFullLTOPhase) {
-        passes.addPass(createModuleToFunctionPassAdaptor(
-            CorrelatedValuePropagationPass()));
-      });
   builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
       .run(module, modules);
 }

