@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 __global__ void control(int *memory, int *result, int mode) {
-  __shared__ int slot;
+  __shared__ int slots[64];
   if (mode == 0)
     result[threadIdx.x + 32] = 1; // beyond the end
   if (mode == 1) {
-    slot = threadIdx.x; // by two warps, no barrier
-    result[threadIdx.x % 32] = slot;
+    slots[threadIdx.x] = threadIdx.x; // read by the other warp, no barrier
+    result[threadIdx.x % 32] = slots[63 - threadIdx.x];
   }
   if (mode == 2)
     result[threadIdx.x % 32] = memory[threadIdx.x % 32] + 1; // never written

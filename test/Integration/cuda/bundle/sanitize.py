@@ -21,6 +21,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 TOOLS = {"memcheck": (), "racecheck": ("--racecheck-report", "analysis"), "initcheck": ()}
+# initcheck does not see what cuBLASLt and cuDNN write: models without them.
+LIBRARIES = re.compile("batches|chains|contractions")
 # What begins a finding, and the line that names its kernel.
 FINDING = re.compile(r"^=+ (?:Error: |Warning: )?((?:Invalid|Uninitialized|Race reported|Barrier error|Program hit|Misaligned|Out-of-range).*)$", re.M)
 OURS = re.compile(r"\bk\d+(?:\.body)?\b")
@@ -121,7 +123,8 @@ def main():
             failed += 1
             print("FAIL", wrong)
         # The slow ones first.
-        jobs = [(tool, name) for tool in sorted(options.tools.split(","), key="racecheck memcheck initcheck".split().index) for name in names]
+        jobs = [(tool, name) for tool in sorted(options.tools.split(","), key="racecheck memcheck initcheck".split().index) for name in names
+                if tool != "initcheck" or not LIBRARIES.search(name)]
         lines = 0
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             for tool, name, problems, library, seconds in pool.map(lambda job: runOne(*job, options, folder), jobs):
