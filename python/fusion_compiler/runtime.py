@@ -234,8 +234,13 @@ class Module:
         uint8: ``lambda size: torch.empty(size, dtype=torch.uint8, device="cuda")``
         for tensors of PyTorch; None: numpy's. ``batch``: the largest by default.
         """
-        return _empty_arrays(
-            self.outputs, self.max_batch if batch is None else batch, allocate)
+        if batch is None:
+            batch = self.max_batch
+        if not isinstance(batch, (int, np.integer)) or not (
+                self.min_batch <= batch <= self.max_batch):
+            raise FusionError(2, f"batch {batch!r} is not a number in the "
+                              f"module's range {self.min_batch}..{self.max_batch}")
+        return _empty_arrays(self.outputs, int(batch), allocate)
 
     def session(self, backend=None, threads=0, memory_limit=0, trust="own",
                 device=0, timeout=60, autotune=False):

@@ -345,6 +345,10 @@ class Binding(unittest.TestCase):
         self.assertIs(session.run({"x": x}, mine)["y"], mine["y"])
         np.testing.assert_array_equal(mine["y"], session.run({"x": x})["y"])
         self.assertEqual(module.empty_outputs()["y"].shape[0], module.max_batch)
+        for bad in (0, -1, module.max_batch + 1, 2.5, "3"):
+            with self.assertRaises(self.runtime.FusionError) as raised:
+                module.empty_outputs(bad)
+            self.assertEqual(raised.exception.code, 2)
 
     def test_errors_have_codes(self):
         module = self.runtime.load(self.module)
