@@ -199,14 +199,15 @@ void describeOperands(KernelBuilder &k, GroupOp group,
                       llvm::ArrayRef<std::pair<unsigned, unsigned>> inPlace);
 
 /// Makes the kernel `name` of what the library computes for a group, on the
-/// call's operands; null, with a remark, where no emitter takes it.
+/// call's operands; null, with a remark, where no emitter takes it or it has
+/// more blocks than fit.
 mlir::func::FuncOp emitCudaFallback(mlir::ModuleOp kernels,
                                     llvm::StringRef name, GroupOp group,
                                     const LibraryPlan &plan,
                                     const BatchExtents &extents, bool isFast,
                                     const llvm::Twine &description);
 /// The same for a launch, from the kernels of its members; null where it has
-/// more blocks than fit.
+/// more blocks or operands than fit.
 mlir::func::FuncOp emitCudaFallbacks(mlir::ModuleOp kernels,
                                      llvm::StringRef name, GroupOp launch,
                                      llvm::ArrayRef<mlir::func::FuncOp> members,

@@ -41,3 +41,44 @@ func.func @pair(%x: tensor<16x8xbf16>, %w: tensor<8x8xbf16>, %v: tensor<8x8xbf16
   return %0, %1 : tensor<16x8xbf16>, tensor<16x8xbf16>
 }
 }
+
+// -----
+
+// 2^40 elements are more than the blocks of a launch can compute one by one: the
+// library can.
+module attributes {fusion.fp = "fast", fusion.target = "cuda"} {
+// CHECK-LABEL: func.func @huge
+// CHECK-NOT: fallback
+// CHECK: op = "matmul"
+// CHECK-NOT: fallback
+func.func @huge(%x: tensor<?x64xf32>, %w: tensor<64x1024xf32>) -> tensor<?x1024xf32> attributes {fusion.batch = array<i64: 1, 1073741824>} {
+  %0 = fusion.matmul %x, %w : tensor<?x64xf32>, tensor<64x1024xf32>
+  return %0 : tensor<?x1024xf32>
+}
+}
+
+// -----
+
+// 2^30 blocks fit into a launch, twice as many do not: the launch of two has none.
+module attributes {fusion.fp = "fast", fusion.target = "cuda"} {
+// CHECK-LABEL: func.func @two
+// CHECK: fusion.group horizontal
+// CHECK-NOT: fallback{{.*}}members = 2
+// CHECK: members = 2 : i64
+// CHECK: fallback = "k0"
+// CHECK-NOT: instead of 2
+func.func @two(%x: tensor<?x64xf32>, %w: tensor<64x1000xf32>, %v: tensor<64x1000xf32>) -> (tensor<?x1000xf32>, tensor<?x1000xf32>) attributes {fusion.batch = array<i64: 1, 134217728>} {
+  %0:2 = fusion.group horizontal (%a = %x : tensor<?x64xf32>, %b = %w : tensor<64x1000xf32>, %c = %x : tensor<?x64xf32>, %d = %v : tensor<64x1000xf32>) -> (tensor<?x1000xf32>, tensor<?x1000xf32>) {
+    %1 = fusion.group library (%e = %a : tensor<?x64xf32>, %f = %b : tensor<64x1000xf32>) -> tensor<?x1000xf32> {
+      %3 = fusion.matmul %e, %f : tensor<?x64xf32>, tensor<64x1000xf32>
+      fusion.yield %3 : tensor<?x1000xf32>
+    }
+    %2 = fusion.group library (%e = %c : tensor<?x64xf32>, %f = %d : tensor<64x1000xf32>) -> tensor<?x1000xf32> {
+      %3 = fusion.matmul %e, %f : tensor<?x64xf32>, tensor<64x1000xf32>
+      fusion.yield %3 : tensor<?x1000xf32>
+    }
+    fusion.yield %1, %2 : tensor<?x1000xf32>, tensor<?x1000xf32>
+  }
+  return %0#0, %0#1 : tensor<?x1000xf32>, tensor<?x1000xf32>
+}
+}

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "../Emitters.h"
+#include "LowerCudaKernels.h"
 
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/IR/Remarks.h"
@@ -29,6 +30,31 @@ DictionaryAttr codegen::withoutFallback(DictionaryAttr call) {
   for (StringRef name : {"fallback", "fallbackUnits", "fallbackGrain"})
     entries.erase(name);
   return entries.getDictionary(call.getContext());
+}
+
+/// What a launch takes at most: blocks of a grid, and operands of a kernel in a
+/// module.
+static constexpr int64_t kMaxBlocks = (int64_t(1) << 31) - 1,
+                         kMaxOperands = 4000;
+
+/// Adds the blocks of `kernel` at the largest batch, not fewer than it has;
+/// false where they are more than a launch takes. Any number fits if the batch
+/// is open: then the module knows no largest one.
+static bool addBlocks(func::FuncOp kernel, int64_t &blocks) {
+  auto units = kernel->getAttrOfType<ExtentAttr>("fusion.units");
+  uint64_t grain = kernel->getAttrOfType<IntegerAttr>("fusion.grain").getInt();
+  auto most =
+      kernel->getParentOp()->getAttrOfType<IntegerAttr>(codegen::kMaxBatchAttr);
+  int64_t grown = 0;
+  return !llvm::MulOverflow(
+             int64_t(llvm::divideCeil(uint64_t(units.getScale()), grain)),
+             most ? most.getInt() : 0, grown) &&
+         !llvm::AddOverflow(blocks, grown, blocks) &&
+         !llvm::AddOverflow(
+             blocks,
+             int64_t(llvm::divideCeil(uint64_t(units.getBase()), grain)),
+             blocks) &&
+         blocks <= kMaxBlocks;
 }
 
 func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
@@ -61,6 +87,14 @@ func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
   KernelTask task{k, evaluator, group, stores, llvm::to_vector(ops)};
   std::string reason;
   std::optional<KernelShape> shape = emitCudaLoop(task, reason);
+  if (shape) {
+    k.finish(shape->units, shape->grain, shape->threads, description);
+    int64_t blocks = 0;
+    if (!addBlocks(k.function, blocks)) {
+      reason = "it needs more blocks than a launch has";
+      shape = std::nullopt;
+    }
+  }
   auto remarkOptions =
       remark::RemarkOpts::name("emit-fallback").category("fusion");
   if (!shape) {
@@ -69,7 +103,6 @@ func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
         "no kernel stands in for the library's call: {0}", reason);
     return nullptr;
   }
-  k.finish(shape->units, shape->grain, shape->threads, description);
   remark::passed(group.getLoc(), remarkOptions) << remark::reason(
       "kernel {0} runs where the library lacks the call", name.str());
   return k.function;
@@ -80,8 +113,10 @@ func::FuncOp codegen::emitCudaFallbacks(ModuleOp kernels, StringRef name,
                                         ArrayRef<func::FuncOp> members,
                                         const Twine &description) {
   SmallVector<HorizontalMember> parts;
-  int64_t firstOperand = 0;
+  int64_t firstOperand = 0, blocks = 0;
   for (func::FuncOp member : members) {
+    if (!addBlocks(member, blocks))
+      return nullptr;
     auto number = [&](StringRef key) {
       return member->getAttrOfType<IntegerAttr>(key).getInt();
     };
@@ -91,6 +126,8 @@ func::FuncOp codegen::emitCudaFallbacks(ModuleOp kernels, StringRef name,
                      number("fusion.grain"), number("fusion.threads")});
     firstOperand += number("fusion.operands");
   }
+  if (firstOperand > kMaxOperands)
+    return nullptr;
   if (failed(emitCudaHorizontalKernel(kernels, name, launch.getLoc(), parts,
                                       description)))
     return nullptr;

@@ -300,7 +300,9 @@ Status ModuleVerifier::verifyLaunch(const KernelLaunch &launch,
       return bad("units are negative or exceed 2^48", name);
     if (isCuda && *units > 0 &&
         (*units - 1) / launch.grain + 1 > limits::kCudaBlocks)
-      return bad("more than 2^31 - 1 blocks, the limit of a grid", name);
+      return bad("more than 2^31 - 1 blocks, the limit of a grid; compile for "
+                 "a smaller batch",
+                 name);
   }
   if (isCuda && launch.operands.size() > limits::kCudaOperands)
     return bad("more than 4000 operands of a GPU kernel", name);
