@@ -1,5 +1,5 @@
-// RUN: fusion-opt %s --fusion-fuse-vertical="separate device=h200" --fusion-fuse-horizontal="max-extra-bytes=1000000000 device=h200" --remarks-filter=fusion -o %t.mlir 2>&1 | FileCheck %s
-// RUN: fusion-opt %s --fusion-fuse-vertical="separate device=h200" --fusion-fuse-horizontal="max-extra-bytes=1000000000 device=h200" | FileCheck %s --check-prefix=GROUPS
+// RUN: fusion-opt %s --fusion-fuse-vertical="separate device=%S/Inputs/sheet.json" --fusion-fuse-horizontal="max-extra-bytes=1000000000 device=%S/Inputs/sheet.json" --remarks-filter=fusion -o %t.mlir 2>&1 | FileCheck %s
+// RUN: fusion-opt %s --fusion-fuse-vertical="separate device=%S/Inputs/sheet.json" --fusion-fuse-horizontal="max-extra-bytes=1000000000 device=%S/Inputs/sheet.json" | FileCheck %s --check-prefix=GROUPS
 // RUN: fusion-opt %s --fusion-fuse-vertical="separate device=cpu" --fusion-fuse-horizontal="max-extra-bytes=1000000000 device=cpu" --remarks-filter=fusion -o /dev/null 2>&1 | FileCheck %s --check-prefix=CPU
 
 // Several streams are the third way. On this device four tanh of 20 MiB move

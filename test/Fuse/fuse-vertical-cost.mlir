@@ -1,4 +1,4 @@
-// RUN: fusion-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fusion-record-fusion-certificate,fusion-fuse-vertical{device=h200},fusion-verify-fusion-certificate))" --remarks-filter=fusion 2>%t.remarks | FileCheck %s
+// RUN: fusion-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fusion-record-fusion-certificate,fusion-fuse-vertical{device=%S/Inputs/sheet.json},fusion-verify-fusion-certificate))" --remarks-filter=fusion 2>%t.remarks | FileCheck %s
 // RUN: FileCheck %s --input-file=%t.remarks --check-prefix=REMARK
 
 // Where recomputing is legal, the cost model decides.
