@@ -135,7 +135,8 @@ def test_what_is_said_of_times():
 def test_evaluating_and_fitting(tmp_path, capsys):
     """From modules and times to a device file: times are those that TRUE predicts, so it is found again."""
     folder = tmp_path / "m"
-    cost_model.compile_all(str(folder), str(BIN), "cuda:sm_90", "h200", lambda _text: None, 12, [seed2.adds(3, 1 << 20)])
+    cost_model.compile_all(str(folder), str(BIN), "cuda:sm_90", "h200", lambda _text: None, 12,
+                           [seed2.adds(3, 1 << 20)])
     true = tmp_path / "true.json"
     true.write_text(json.dumps(TRUE))
     document = json.loads((folder / "cost-model.json").read_text())

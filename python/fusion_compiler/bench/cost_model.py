@@ -88,8 +88,8 @@ def compile_all(output: str, bin_dir: Optional[str], target: str, device: str, s
 
 
 class _Buffers:
-    """Sets of inputs (in order) and outputs (by name) that together do not fit the cache, if 16 are enough for that: the
-    runtime keeps a graph for each of so many."""
+    """Sets of inputs (in order) and outputs (by name) that together do not fit the cache, if 16 are enough for that:
+    the runtime keeps a graph for each of so many."""
 
     def __init__(self, torch, inputs: Sequence[Tensor], module, cache_bytes: int):
         from .gpu import dtype_of
