@@ -103,6 +103,8 @@ static bool hasEmptyDim(Value value) {
 static std::string checkCudaGroups(ConvOp conv) {
   if (conv.getGroups() == 1)
     return "";
+  if (!isFast(conv))
+    return "the library lets NaN of one group reach others; --fp=fast lets it";
   auto weights = cast<RankedTensorType>(conv.getWeights().getType());
   int64_t inputs = weights.getDimSize(1),
           outputs = weights.getDimSize(0) / conv.getGroups();

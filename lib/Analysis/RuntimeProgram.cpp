@@ -218,6 +218,7 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
   call.hasAddend = flag("hasAddend");
   call.channelsLast = flag("channelsLast");
   call.weightsLast = flag("weightsLast");
+  call.keepsOrder = flag("keepsOrder");
   call.computeTf32 = flag("computeTf32");
   call.transposeLhs = flag("transposeLhs");
   call.transposeRhs = flag("transposeRhs");

@@ -189,6 +189,10 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
       })
       .Case([&](MatmulOp matmul) {
         call.text("op", "matmul");
+        Type element = getElementTypeOrSelf(matmul.getResult());
+        if (isForCuda(matmul) && !isFast(matmul) &&
+            (element.isF16() || element.isBF16()))
+          call.flag("keepsOrder", true);
         call.shape("inputShape", matmul.getLhs(), false);
         call.shape("weightShape", matmul.getRhs(), false);
         call.shape("outputShape", matmul.getResult(), false);

@@ -260,8 +260,7 @@ static void runGroups(Tests &tests, DType type) {
                  .groups(2)
                  .padHigh(1)
                  .epilogue(kBias | kRelu)
-                 .laidOut()
-                 .nan());
+                 .laidOut());
   // A causal convolution over time; the first layer of a model.
   tests.conv(Build(type, {2, 8, 13}, {16, 8, 4}, 1, 3)
                  .padHigh(0)

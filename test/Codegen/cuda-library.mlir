@@ -52,6 +52,7 @@ module attributes {fusion.target = "cuda", fusion.fp = "strict"} {
 // CHECK: dtype = "f16"
 // CHECK-SAME: fallback = "k2"
 // CHECK-SAME: hasBias = false
+// CHECK-SAME: keepsOrder = true
 func.func @strict(%x: tensor<4x8xf32>, %w: tensor<8x5xf32>, %b: tensor<5xf32>, %x1: tensor<4x8xf16>, %w1: tensor<8x5xf16>, %b1: tensor<5xf16>) -> (tensor<4x5xf32>, tensor<4x5xf16>) {
   %0 = fusion.matmul %x, %w : tensor<4x8xf32>, tensor<8x5xf32>
   %1 = fusion.broadcast %b dims = [1] : tensor<5xf32> to tensor<4x5xf32>

@@ -188,6 +188,7 @@ bool Decoder::call(const fb::LibraryCall &from, LibraryCall &to) {
   to.members = from.members();
   to.computeTf32 = from.compute_tf32();
   to.weightsLast = from.weights_last();
+  to.keepsOrder = from.keeps_order();
   to.scale = from.scale();
   to.causal = from.causal();
   return enumValue(from.op(), LibraryOp::Attention, to.op, "library call") &&

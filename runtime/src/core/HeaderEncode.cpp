@@ -116,6 +116,7 @@ fbs::Offset<fb::LibraryCall> Encoder::call(const LibraryCall &value) {
   table.add_activation(uint8_t(value.activation));
   table.add_compute_tf32(value.computeTf32);
   table.add_weights_last(value.weightsLast);
+  table.add_keeps_order(value.keepsOrder);
   if (!mask.IsNull())
     table.add_mask_shape(mask);
   table.add_scale(value.scale);

@@ -127,6 +127,9 @@ struct LibraryCall {
   /// Conv, ConvTranspose with `channelsLast`: weights are stored [O, k..., C/g]
   /// or [C, k..., O/g]; their shape is told as ever.
   bool weightsLast = false;
+  /// MatMul of F16 or BF16 on a GPU: a member's sums have the order that it has
+  /// alone, so that its bits do not depend on what shares the call.
+  bool keepsOrder = false;
   /// Attention: [B or 1, H or 1, S, T], added to the scaled scores; empty
   /// without a mask.
   std::vector<Affine> maskShape;

@@ -355,7 +355,8 @@ Status ModuleVerifier::verifyCommand(const Command &command) {
     if (!isCuda && command.call.op == LibraryOp::Attention)
       return bad("attention in a call of the CPU", command.name);
     if (!isCuda && (command.call.activation != Activation::None ||
-                    command.call.computeTf32 || command.call.weightsLast))
+                    command.call.computeTf32 || command.call.weightsLast ||
+                    command.call.keepsOrder))
       return bad("an activation, tf32 or laid out weights in a call of the CPU",
                  command.name);
     if (command.hasFallback)

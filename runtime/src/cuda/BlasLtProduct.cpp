@@ -30,7 +30,7 @@ static bool isNarrow(DType dtype) {
 }
 
 bool fusion::rt::cuda::keepsBits(const LibraryCall &call) {
-  return !isNarrow(call.dtype) && !call.computeTf32;
+  return call.keepsOrder || (!isNarrow(call.dtype) && !call.computeTf32);
 }
 
 Status Product::setEpilogue(bool plain, uint32_t alignment) {

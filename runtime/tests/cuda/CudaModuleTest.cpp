@@ -140,12 +140,14 @@ TEST(CudaModule, CallsKeepActivationAndTf32) {
     Module module = forCuda(linearModule());
     module.program.commands[0].call.activation = activation;
     module.program.commands[0].call.computeTf32 = true;
+    module.program.commands[0].call.keepsOrder = true;
     auto bytes = writeModule(module);
     ASSERT_TRUE(bytes.ok()) << bytes.status().message();
     auto view = reread(*bytes);
     ASSERT_TRUE(view.ok());
     EXPECT_EQ(view->module.program.commands[0].call.activation, activation);
     EXPECT_TRUE(view->module.program.commands[0].call.computeTf32);
+    EXPECT_TRUE(view->module.program.commands[0].call.keepsOrder);
   }
   EXPECT_HAS(refusal(forCuda(linearModule()),
                      [](Module &m) {

@@ -57,8 +57,10 @@ double fusion::rt::loadNumber(const void *at, DType dtype) {
   return 0;
 }
 
-/// Exact for integers below 2^11.
+/// Exact for integers below 2^11 and NaN.
 static uint16_t toHalf(double value) {
+  if (std::isnan(value))
+    return 0x7e00;
   if (value == 0)
     return 0;
   int exponent;

@@ -76,7 +76,9 @@ static void printCommand(const Module &module, size_t index) {
                 : command.call.hasAddend ? " +addend"
                                          : "",
                 activationText(command.call.activation),
-                command.call.computeTf32 ? " tf32" : "",
+                command.call.computeTf32  ? " tf32"
+                : command.call.keepsOrder ? " in order"
+                                          : "",
                 command.call.causal ? " causal" : "",
                 command.call.maskShape.empty() ? "" : " +mask",
                 shapeText(command.call.inputShape).c_str(),
