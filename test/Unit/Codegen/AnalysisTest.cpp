@@ -148,7 +148,8 @@ TEST(LibraryRules, CudaServesFourTypesAndSaysWhyNot) {
 /// A convolution of `channels` to `outputs` under a window of 3, and what the
 /// rules of a GPU say.
 static std::string askConv(StringRef dtype, int64_t spatial, int64_t channels,
-                           int64_t outputs, int64_t groups, bool padsAlike) {
+                           int64_t outputs, int64_t groups, bool padsAlike,
+                           StringRef fp = "fast") {
   auto list = [&](StringRef value) {
     std::string text;
     for (int64_t i = 0; i < spatial; ++i)
@@ -168,7 +169,9 @@ static std::string askConv(StringRef dtype, int64_t spatial, int64_t channels,
   for (int64_t i = 0; i < spatial; ++i)
     w += "x3";
   w += "x" + dtype.str() + ">";
-  Parsed p(("module attributes {fusion.target = \"cuda\"} {\n"
+  Parsed p(("module attributes {fusion.target = \"cuda\", fusion.fp = \"" +
+            fp.str() +
+            "\"} {\n"
             "func.func @main(%x: " +
             x + ", %w: " + w + ") -> " + y +
             " {\n%0 = fusion.conv %x, %w strides = " + list("1") +
@@ -205,6 +208,10 @@ TEST(LibraryRules, CudaTakesGroupsAndUnlikePadding) {
     EXPECT_EQ(askConv(dtype, 2, 16, 8, 4, true), kGroups);   // 2 out
     EXPECT_EQ(askConv(dtype, 2, 8, 16, 4, true), kGroups);   // 2 in
   }
+  EXPECT_EQ(
+      askConv("f16", 2, 16, 16, 4, true, "strict"),
+      "the library lets NaN of one group reach others; --fp=fast lets it");
+  EXPECT_EQ(askConv("f16", 2, 16, 16, 1, false, "strict"), "");
   EXPECT_EQ(askConv("f32", 2, 16, 16, 1, true), "");
   EXPECT_EQ(askConv("f32", 2, 16, 16, 1, false), kPads);
   EXPECT_EQ(askConv("f32", 2, 16, 16, 4, true), kGroups);
