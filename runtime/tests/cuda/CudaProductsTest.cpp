@@ -247,4 +247,34 @@ TEST_F(CudaProductsTest, ALibraryMayKnowNoBatch) {
   EXPECT_EQ(batches(), (Batches{1, 1}));
 }
 
+/// What the library has no algorithm for, it lacks: its kernel runs instead.
+TEST_F(CudaProductsTest, AKernelStandsInForAProductWithoutAlgorithm) {
+  fakeBlasLtSet("algorithms", 0);
+  EXPECT_EQ(libraries->plan(productCall(1, false), 1).status().code(),
+            Code::Rejected);
+  ModuleBuilder builder;
+  ByteRange x = builder.input("x", {8, 8}), y = builder.output("y", {8, 8});
+  ByteRange w = builder.constant(std::vector<float>(64, 10));
+  LibraryCall call;
+  call.op = LibraryOp::MatMul;
+  call.inputShape = call.weightShape = call.outputShape = {{0, 8}, {0, 8}};
+  Command &command = builder.call(call, {x, w}, y);
+  command.hasFallback = true;
+  command.fallback.kernel = Add; // tells itself from a product
+  command.fallback.units = {0, 64};
+  auto session = cudaSession(forCuda(builder.build()));
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  std::vector<float> in = numbers(64), out(64), expected;
+  for (float value : in)
+    expected.push_back(value + 10);
+  const void *input = in.data();
+  void *output = out.data();
+  Status status = (*session)->run(1, &input, &output);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(out, expected);
+  std::vector<std::string> notes = (*session)->executor().notes();
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("has no algorithm"), std::string::npos) << notes[0];
+}
+
 } // namespace
