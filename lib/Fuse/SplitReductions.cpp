@@ -106,7 +106,10 @@ void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
     return;
   Location loc = op.getLoc();
   double nowUs = wholeUs / share;
-  double splitUs = wholeUs / std::min(1.0, share * parts) + device.launchGapUs;
+  const KernelFigures &kernel = device.getKernel(
+      size->isRow ? KernelClass::RowReduce : KernelClass::ColumnReduce);
+  double splitUs = wholeUs / std::min(1.0, share * parts) + device.launchGapUs +
+                   kernel.fixedUs;
   std::string percent = llvm::formatv("{0:f1}", 100 * share),
               nowText = llvm::formatv("{0:f2}", nowUs),
               splitText = llvm::formatv("{0:f2}", splitUs);

@@ -1,7 +1,7 @@
-// RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=h200}))' | FileCheck %s
-// RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=h200},fusion-split-reductions{device=h200}))' | FileCheck %s
+// RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=%S/Inputs/sheet.json}))' | FileCheck %s
+// RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=%S/Inputs/sheet.json},fusion-split-reductions{device=%S/Inputs/sheet.json}))' | FileCheck %s
 // RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=cpu}))' | FileCheck %s --check-prefix=CPU
-// RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=h200}))' --remarks-filter=fusion 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: fusion-opt %s --pass-pipeline='builtin.module(func.func(fusion-split-reductions{device=%S/Inputs/sheet.json}))' --remarks-filter=fusion 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // CPU-LABEL: func.func @columns
 // CPU-NEXT: fusion.reduce sum

@@ -1,7 +1,7 @@
 // RUN: split-file %s %t
-// RUN: fusion-opt %t/graph.mlir --fusion-fuse="device=h200 emit-plan=%t/written.json" -o %t/planned.mlir
+// RUN: fusion-opt %t/graph.mlir --fusion-fuse="device=%S/Inputs/sheet.json emit-plan=%t/written.json" -o %t/planned.mlir
 // RUN: FileCheck %s --check-prefix=PLAN < %t/written.json
-// RUN: fusion-opt %t/graph.mlir --fusion-fuse="device=h200 plan=%t/written.json plan-strict emit-plan=%t/again.json" -o %t/again.mlir
+// RUN: fusion-opt %t/graph.mlir --fusion-fuse="device=%S/Inputs/sheet.json plan=%t/written.json plan-strict emit-plan=%t/again.json" -o %t/again.mlir
 // RUN: diff %t/written.json %t/again.json
 // RUN: diff %t/planned.mlir %t/again.mlir
 
@@ -15,7 +15,7 @@
 // op of the second as it would without a plan. Nothing reads what is computed
 // twice.
 // RUN: %python %S/Inputs/fill_plan.py %t/written.json %t/half.json > %t/half.full.json
-// RUN: fusion-opt %t/graph.mlir --fusion-fuse="device=h200 no-fuse=horizontal plan=%t/half.full.json" -o %t/half.mlir 2> %t/half.warnings
+// RUN: fusion-opt %t/graph.mlir --fusion-fuse="device=%S/Inputs/sheet.json no-fuse=horizontal plan=%t/half.full.json" -o %t/half.mlir 2> %t/half.warnings
 // RUN: FileCheck %s --check-prefix=HALF < %t/half.mlir
 // RUN: FileCheck %s --check-prefix=HALF-WARNING --implicit-check-not=warning < %t/half.warnings
 // HALF-COUNT-4: fusion.neg
@@ -24,9 +24,9 @@
 
 // Two groups repeat an op that reads what the planner has a group for: none that
 // waits for one of them.
-// RUN: fusion-opt %t/wait.mlir --fusion-fuse="device=h200 emit-plan=%t/wait.json" -o /dev/null
+// RUN: fusion-opt %t/wait.mlir --fusion-fuse="device=%S/Inputs/sheet.json emit-plan=%t/wait.json" -o /dev/null
 // RUN: %python %S/Inputs/fill_plan.py %t/wait.json %t/open.json > %t/open.full.json
-// RUN: fusion-opt %t/wait.mlir --fusion-fuse="device=h200 plan=%t/open.full.json why=#0,#6" -o %t/open.mlir 2> %t/open.warnings
+// RUN: fusion-opt %t/wait.mlir --fusion-fuse="device=%S/Inputs/sheet.json plan=%t/open.full.json why=#0,#6" -o %t/open.mlir 2> %t/open.warnings
 // RUN: FileCheck %s --check-prefix=OPEN < %t/open.mlir
 // RUN: FileCheck %s --check-prefix=OPEN-WHY < %t/open.warnings
 // OPEN: fusion.group loop
@@ -42,7 +42,7 @@
 // What depends on a line that is dropped is checked again: the second can't be
 // had, so the op is written by the first, for what the planner makes of the rest.
 // RUN: %python %S/Inputs/fill_plan.py %t/written.json %t/dropped.json > %t/dropped.full.json
-// RUN: fusion-opt %t/graph.mlir --fusion-fuse="device=h200 plan=%t/dropped.full.json" -o %t/dropped.mlir 2> %t/dropped.warnings
+// RUN: fusion-opt %t/graph.mlir --fusion-fuse="device=%S/Inputs/sheet.json plan=%t/dropped.full.json" -o %t/dropped.mlir 2> %t/dropped.warnings
 // RUN: FileCheck %s --check-prefix=DROPPED-WARNING --implicit-check-not=warning < %t/dropped.warnings
 // RUN: FileCheck %s --check-prefix=DROPPED < %t/dropped.mlir
 // DROPPED-WARNING: :4:1: warning: the group can't be had: it says kind 'loop', but its ops make it 'row_reduce'; without it the planner decides about its ops
@@ -54,18 +54,18 @@
 
 // Of two groups that compute an op, one writes it for a third: the one that says
 // so, or the first. Emitted again, the plan says it too.
-// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=h200 emit-plan=%t/three.json" -o /dev/null
+// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=%S/Inputs/sheet.json emit-plan=%t/three.json" -o /dev/null
 // RUN: %python %S/Inputs/fill_plan.py %t/three.json %t/writes.json > %t/writes.full.json
-// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=h200 plan=%t/writes.full.json plan-strict emit-plan=%t/writes.2.json" -o %t/writes.mlir
+// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=%S/Inputs/sheet.json plan=%t/writes.full.json plan-strict emit-plan=%t/writes.2.json" -o %t/writes.mlir
 // RUN: FileCheck %s --check-prefixes=THREE,SECOND < %t/writes.mlir
 // RUN: FileCheck %s --check-prefix=WRITES-PLAN < %t/writes.2.json
-// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=h200 plan=%t/writes.2.json plan-strict emit-plan=%t/writes.3.json" -o %t/writes.again.mlir
+// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=%S/Inputs/sheet.json plan=%t/writes.2.json plan-strict emit-plan=%t/writes.3.json" -o %t/writes.again.mlir
 // RUN: diff %t/writes.2.json %t/writes.3.json
 // RUN: diff %t/writes.mlir %t/writes.again.mlir
 // RUN: sed -e 's/"writes": ."#0".,//' %t/writes.full.json > %t/first.json
-// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=h200 plan=%t/first.json plan-strict" | FileCheck %s --check-prefixes=THREE,FIRST
+// RUN: fusion-opt %t/three.mlir --fusion-fuse="device=%S/Inputs/sheet.json plan=%t/first.json plan-strict" | FileCheck %s --check-prefixes=THREE,FIRST
 // RUN: sed -e 's/"writes": ."#0"./"writes": ["#5"]/' %t/writes.full.json > %t/nothing.json
-// RUN: not fusion-opt %t/three.mlir --fusion-fuse="device=h200 plan=%t/nothing.json plan-strict" -o /dev/null 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: not fusion-opt %t/three.mlir --fusion-fuse="device=%S/Inputs/sheet.json plan=%t/nothing.json plan-strict" -o /dev/null 2>&1 | FileCheck %s --check-prefix=NOTHING
 // THREE-LABEL: func.func @main
 // SECOND: fusion.group column_reduce ({{.*}}) -> tensor<8192xf32>
 // SECOND: %[[W:.*]]:2 = fusion.group row_reduce
@@ -94,10 +94,10 @@
 // LONE-WARNING: :4:1: warning: the group can't be had: {{.*}}two-anchors
 
 // What cost refuses a plan may ask for: only what no emitter compiles is refused.
-// RUN: fusion-opt %t/dense.mlir --fusion-fuse="device=h200 emit-plan=%t/dense.json" -o /dev/null
+// RUN: fusion-opt %t/dense.mlir --fusion-fuse="device=%S/Inputs/sheet.json emit-plan=%t/dense.json" -o /dev/null
 // RUN: FileCheck %s --check-prefix=DENSE-PLAN < %t/dense.json
 // RUN: %python %S/Inputs/fill_plan.py %t/dense.json %t/joined.json > %t/joined.full.json
-// RUN: fusion-opt %t/dense.mlir --fusion-fuse="device=h200 plan=%t/joined.full.json plan-strict" | FileCheck %s --check-prefix=JOINED
+// RUN: fusion-opt %t/dense.mlir --fusion-fuse="device=%S/Inputs/sheet.json plan=%t/joined.full.json plan-strict" | FileCheck %s --check-prefix=JOINED
 // DENSE-PLAN: "rule": "compute-density"
 // JOINED-COUNT-1: fusion.group
 // JOINED-NEXT: fusion.sqrt
@@ -105,7 +105,7 @@
 // JOINED-NOT: fusion.group
 
 // Kept apart by a plan: the answer is the plan, and what the planner would say.
-// RUN: fusion-opt %t/dense.mlir --fusion-fuse="device=h200 plan=%t/dense.json plan-strict emit-plan=%t/dense2.json why=#0,#1" -o /dev/null 2>&1 | FileCheck %s --check-prefix=KEPT
+// RUN: fusion-opt %t/dense.mlir --fusion-fuse="device=%S/Inputs/sheet.json plan=%t/dense.json plan-strict emit-plan=%t/dense2.json why=#0,#1" -o /dev/null 2>&1 | FileCheck %s --check-prefix=KEPT
 // RUN: diff %t/dense.json %t/dense2.json
 // KEPT: apart, plan-file: {{.*}}; the planner would have done so too, compute-density: {{.*}} (600 against 80); {{[0-9]+}} bytes
 

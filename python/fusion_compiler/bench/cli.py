@@ -88,7 +88,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="read DRAM bytes of memory-bound rows from the hardware's counters by ncu")
     add("--ncu", metavar="FILE", help="where ncu is (default: on PATH, or of the CUDA toolkit)")
     add("--base", default="h200", metavar="NAME",
-        help="calibrate: device file for what isn't measured; cost-model: that is compiled for or judged (default h200)")
+        help="calibrate: file for what isn't measured; cost-model: what is compiled for or judged (default h200)")
     add("--evaluate", metavar="FILE", help="cost-model: hold the device file --base against the times of FILE")
     add("--fit", metavar="FILE",
         help="with --evaluate: fit --base to half of the times, write it to FILE, and hold that against them")
