@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/DeviceModel.h"
+#include "fusion/Analysis/FusionLegality.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
 #include "fusion/IR/TensorData.h"
@@ -110,6 +111,13 @@ void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
       size->isRow ? KernelClass::RowReduce : KernelClass::ColumnReduce);
   double splitUs = wholeUs / std::min(1.0, share * parts) + device.launchGapUs +
                    kernel.fixedUs;
+  // What computes the values would be part of one kernel; the view of their
+  // parts keeps it out of the first of two.
+  if (Operation *producer = op.getInput().getDefiningOp())
+    if (OpFamily family = getOpFamily(producer);
+        family == OpFamily::Elementwise || family == OpFamily::Injective)
+      splitUs += 2 * wholeUs + device.launchGapUs +
+                 device.getKernel(KernelClass::Loop).fixedUs;
   std::string percent = llvm::formatv("{0:f1}", 100 * share),
               nowText = llvm::formatv("{0:f2}", nowUs),
               splitText = llvm::formatv("{0:f2}", splitUs);

@@ -45,3 +45,23 @@ func.func @kept(%x: tensor<8192x4096xf32>, %y: tensor<64x32xf32>,
   %2 = fusion.reduce sum, %z dims = [0] : tensor<1000003xf32>
   return %0, %1, %2 : tensor<8192xf32>, tensor<32xf32>, tensor<f32>
 }
+
+// 2112 columns are a quarter of the threads: 1 us of bytes takes 4, or 1 and a
+// launch of 2 in parts. What computes the values then is a launch too, and
+// writes and reads them: 7.
+// CHECK-LABEL: func.func @behind
+// CHECK-NEXT: fusion.reshape {{.*}} to tensor<4x142x2112xf32>
+// CHECK-NEXT: fusion.reduce
+// CHECK-NEXT: fusion.reduce
+// CHECK-NEXT: fusion.relu
+// CHECK-NEXT: fusion.reduce
+// CHECK-NEXT: return
+// REMARK: 2112 results keep 25.0 % of the device busy: 4 parts first{{.*}}us_apart=4.00, us_fused=3.00
+// REMARK: 2112 results keep 25.0 % of the device busy, but two launches are not faster{{.*}}us_apart=4.00, us_fused=7.00
+func.func @behind(%x: tensor<568x2112xf32>, %y: tensor<568x2112xf32>)
+    -> (tensor<2112xf32>, tensor<2112xf32>) {
+  %0 = fusion.reduce sum, %x dims = [0] : tensor<568x2112xf32>
+  %1 = fusion.relu %y : tensor<568x2112xf32>
+  %2 = fusion.reduce sum, %1 dims = [0] : tensor<568x2112xf32>
+  return %0, %2 : tensor<2112xf32>, tensor<2112xf32>
+}

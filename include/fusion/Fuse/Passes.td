@@ -40,9 +40,10 @@ def SplitReductions : Pass<"fusion-split-reductions", "::mlir::func::FuncOp"> {
   let description = [{
     On a GPU, a reduction whose results are too few to occupy the device becomes
     a reduction of equal parts of its outermost reduced dimension, and one of the
-    parts' results, where two launches are predicted faster. The parts of f16 and
-    bf16 are f32. A mean is the mean of its parts' means. The order of a sum then
-    depends on the op and the device, as before, and not on what is fused.
+    parts' results, where two launches are predicted faster (three, if an op
+    computes the values: it stays outside). The parts of f16 and bf16 are f32. A
+    mean is the mean of its parts' means. The order of a sum then depends on the
+    graph and the device, and not on what is fused.
 
     Requires: nothing. Ensures: no reduction is left that two would serve better,
     but for sizes without a divisor. Idempotent.
