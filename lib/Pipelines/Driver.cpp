@@ -134,6 +134,12 @@ bool Driver::findTarget() {
                           : rt::Code::BadProgram);
     return false;
   }
+  if (isCuda(options) && !loaded->isGpu) {
+    fail(rt::Code::Usage, "device '" + loaded->name + "' is a CPU, --device, " +
+                              options.target +
+                              " needs the file of a GPU, h200 for one");
+    return false;
+  }
   device = loaded->name + " sha256:" + loaded->hash;
   if (auto model = createCostModel(options.costModel, std::move(*loaded));
       !model) {

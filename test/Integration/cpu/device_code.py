@@ -155,6 +155,7 @@ def checkTf32(folder):
         checks.check(f"tf32 {named}", [words.count("tf32") for words in calls if "f32" in words] == [expected]
                      and sum("tf32" in words for words in calls) == expected)
         checks.check(f"recorded {named}", ("--allow-tf32" in said) == bool(flags))
+    fails("a CPU's device file", folder, 2, ["--device", "'cpu' is a CPU"], "--target=cuda:sm_90", "--device=cpu")
     fails("tf32 on a CPU", folder, 2, ["--allow-tf32", "cpu"], "--target=cpu", "--allow-tf32")
     fails("tf32 and strict", folder, 2, ["--allow-tf32", "--fp=strict"], "--fp=strict", "--allow-tf32")
 
