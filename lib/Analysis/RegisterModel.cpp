@@ -426,7 +426,8 @@ void ThreadModel::estimateRows(KernelResources &resources) {
                                     std::max(lanes, lanes * vectors / 2));
   int64_t warps = group > kWarp ? group / kWarp : 0;
   // Behind the last reduction a vector at a time is stored, and what that reads
-  // is under way for the next one too.
+  // is under way for the next one too; in blocks that may have all registers
+  // for half of the row, as in its sums.
   int64_t late = 0, written = 0;
   for (auto &[value, interval] : live) {
     bool isLate = llvm::none_of(value.getUsers(), [&](Operation *user) {
@@ -443,8 +444,14 @@ void ThreadModel::estimateRows(KernelResources &resources) {
     if (isFull(value))
       written += packed(value, lanes);
   int64_t base = resources.registersPerThread + (vectors == 1 ? 2 : 6);
-  int64_t storing = late * (vectors > 1 ? 2 : 1) + written;
+  int64_t ahead = vectors <= 1 ? 1
+                  : isLong     ? std::max<int64_t>(vectors / 2, 2)
+                               : 2;
+  int64_t storing = late * ahead + written;
   int64_t needed = base + std::max({summed, most + warps / 2, most + storing});
+  // The loops over a row that is read again are unrolled.
+  if (isLong && vectors == 0)
+    needed = std::max(needed, kFreeRegisters);
   resources.registersPerThread = addTemporaries(needed, 1);
   // Blocks of many threads have few registers each: short of some, the
   // assembler computes addresses again.

@@ -1,7 +1,8 @@
 # ===- test_bench.py - How fusion-bench times, judges and reports ----------=== #
 #
 # With clocks that are made up: interleaving, statistics, bars, rows, tables, device
-# files and the command line. No GPU, no PyTorch.
+# files and the command line. No GPU, no PyTorch. In one file, as the parts share the
+# made-up rounds, rows and documents.
 #
 # ===----------------------------------------------------------------------=== #
 """Timing, judging and reporting of fusion-bench."""

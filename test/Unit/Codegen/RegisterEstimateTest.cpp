@@ -6,8 +6,6 @@
 //
 // The bar is a fifth, or four registers for the smallest: half of the eight in
 // which the hardware deals them.
-// Rows that fill a thread's 255 registers are left out: there ptxas takes what it
-// may have, whatever a group needs.
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/FusionLegality.h"
@@ -169,7 +167,8 @@ void References::addNorms() {
   for (auto [element, rows, width] :
        {std::tuple("bf16", 512, 768), std::tuple("bf16", 8192, 1024),
         std::tuple("bf16", 4096, 4096), std::tuple("f32", 4096, 64),
-        std::tuple("f32", 4096, 1024)}) {
+        std::tuple("f32", 4096, 1024), std::tuple("f16", 512, 16384),
+        std::tuple("bf16", 512, 32768)}) {
     std::string tail = std::to_string(width) + "x" + element + ">";
     std::string row = "tensor<" + tail;
     std::string type = "tensor<" + std::to_string(rows) + "x" + tail;
@@ -191,8 +190,8 @@ void References::addNorms() {
 }
 
 void References::addRows() {
-  for (const char *rows :
-       {"8192x128xf32", "8192x1024xbf16", "8192x4096xf32", "512x32768xf32"})
+  for (const char *rows : {"8192x128xf32", "8192x1024xbf16", "8192x4096xf32",
+                           "512x32768xf32", "64x131072xf32"})
     loop(std::string("softmax ") + rows, std::string("tensor<") + rows + ">", 1,
          "%y = fusion.softmax %0 axis = 1 : $");
   add("row sums 4096xf32", {"tensor<4096x4096xf32>"}, "tensor<4096xf32>",
