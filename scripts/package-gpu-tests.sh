@@ -32,6 +32,7 @@ copyScripts() {
     mkdir -p "$stage/test/Integration/cpu" "$stage/python/fusion_compiler" &&
     cp -r test/Integration/cuda "$stage/test/Integration/cuda" &&
     cp test/Integration/cpu/_support.py "$stage/test/Integration/cpu" &&
+    install -D -m 644 -t "$stage/test/Fuzz/fuzzer" test/Fuzz/fuzzer/data.py &&
     cp python/fusion_compiler/{__init__,runtime}.py "$stage/python/fusion_compiler" &&
     find "$stage" -name __pycache__ -prune -exec rm -r {} +
 }
