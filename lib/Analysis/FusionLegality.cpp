@@ -43,10 +43,12 @@ OpFamily fusion::getOpFamily(Operation *op) {
       .Case<AttentionOp>([](auto op) {
         return findLibraryRule(op) ? OpFamily::Contraction : OpFamily::Opaque;
       })
-      .Case<MaxPoolOp, AvgPoolOp>([](auto) { return OpFamily::Window; })
+      .Case<MaxPoolOp, AvgPoolOp, MaxPoolGradOp>(
+          [](auto) { return OpFamily::Window; })
       .Case<ScatterOp>([](auto) { return OpFamily::Scatter; })
-      .Case<ArgMaxOp, ArgMinOp, BatchNormOp, BatchNormTrainingOp, RopeOp,
-            KernelCallOp>([](auto) { return OpFamily::Opaque; })
+      .Case<ArgMaxOp, ArgMinOp, BatchNormOp, BatchNormTrainingOp,
+            AttentionGradOp, RopeOp, KernelCallOp>(
+          [](auto) { return OpFamily::Opaque; })
       .Default([](auto) { return OpFamily::Outside; });
 }
 

@@ -244,6 +244,8 @@ Value BodyEvaluator::evaluateRoot(Value tensor, Key at) {
                                      arg.getSelectLast(), at);
           })
           .Case([&](MaxPoolOp pool) { return evaluateMaxPool(pool, at); })
+          .Case(
+              [&](MaxPoolGradOp pool) { return evaluateMaxPoolGrad(pool, at); })
           .Case([&](AvgPoolOp pool) { return evaluateAvgPool(pool, at); })
           .Case([&](ConvOp conv) { return evaluateConv(conv, at); })
           .Case([&](ConvTransposeOp conv) {

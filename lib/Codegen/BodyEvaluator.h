@@ -148,12 +148,21 @@ private:
     llvm::ArrayRef<int64_t> window, strides, padLow, padHigh, dilations;
   };
   mlir::Value evaluateMaxPool(MaxPoolOp op, Key at);
+  mlir::Value evaluateMaxPoolGrad(MaxPoolGradOp op, Key at);
   mlir::Value evaluateAvgPool(AvgPoolOp op, Key at);
   mlir::Value evaluateConv(ConvOp op, Key at);
   mlir::Value evaluateConvTranspose(ConvTransposeOp op, Key at);
   mlir::Value evaluateMatmul(MatmulOp op, Key at);
   mlir::Value finishContraction(mlir::Value sum, mlir::Value bias,
                                 const Index &channel, mlir::Type element);
+  /// Turns the spatial coordinates `at` into those of the element i of `image`
+  /// that a window offset w leads to, clamped: at + pad = i * stride + w *
+  /// dilation. Returns whether there is one.
+  mlir::Value meetStrided(mlir::Value image, Layout layout,
+                          llvm::ArrayRef<Index> offset,
+                          llvm::ArrayRef<int64_t> strides,
+                          llvm::ArrayRef<int64_t> padLow,
+                          llvm::ArrayRef<int64_t> dilations, Coordinates &at);
   /// `changed` where `inside` (null: everywhere), else `old`.
   mlir::Value keepIf(mlir::Value inside, mlir::Value changed, mlir::Value old);
 

@@ -21,8 +21,9 @@ static bool isEmittable(Operation *op) {
   return isa<ElementwiseOpInterface>(op) ||
          isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp, ConcatOp,
              PadOp, GatherOp, GatherNdOp, UpdateSliceOp, IotaOp, RngUniformOp,
-             ReduceOp, ArgMaxOp, ArgMinOp, MaxPoolOp, AvgPoolOp, ConvOp,
-             ConvTransposeOp, MatmulOp, AttentionOp, ScatterOp, YieldOp>(op);
+             ReduceOp, ArgMaxOp, ArgMinOp, MaxPoolOp, AvgPoolOp, MaxPoolGradOp,
+             ConvOp, ConvTransposeOp, MatmulOp, AttentionOp, ScatterOp,
+             YieldOp>(op);
 }
 
 bool codegen::canEmit(GroupOp group, std::string &reason) {

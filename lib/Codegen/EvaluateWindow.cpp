@@ -114,6 +114,69 @@ Value BodyEvaluator::evaluateMaxPool(MaxPoolOp op, Key at) {
       })[0];
 }
 
+Value BodyEvaluator::evaluateMaxPoolGrad(MaxPoolGradOp op, Key at) {
+  bool wide = !isUniform(at);
+  Type element = getElementTypeOrSelf(op.getInput().getType());
+  Type compute = k.computeType(element);
+  WindowShape shape{op.getInput(),    op.getLayout(), op.getWindow(),
+                    op.getStrides(),  op.getPadLow(), op.getPadHigh(),
+                    op.getDilations()};
+  auto flag = [&](bool set) {
+    return k.splatIf(k.constantInt(k.b.getI1Type(), APInt(1, set)), wide);
+  };
+  auto isNan = [&](Value v) {
+    return k.op<arith::CmpFOp>(arith::CmpFPredicate::UNO, v, v);
+  };
+  Value yes = flag(true);
+
+  // Whether the window at `window` chooses the element at `at`: as arg_max, but
+  // for padding. Carried: the largest element, whether there is one, and
+  // whether it is the element at `at`.
+  auto choosesThis = [&](Key window) -> Value {
+    Value start = k.splatIf(k.constant(compute, 0.0), wide);
+    return overWindow(
+        shape, window, {start, flag(false), flag(false)},
+        [&](ArrayRef<Index>, ArrayRef<Index> position, Value inside,
+            Values carried) -> Values {
+          Coordinates from = inputCoordinates(op.getLayout(), at, position);
+          Value x = k.splatIf(evaluate(op.getInput(), from), wide);
+          Value better =
+              k.op<arith::CmpFOp>(arith::CmpFPredicate::OGT, x, carried[0]);
+          better = k.op<arith::OrIOp>(
+              better,
+              k.op<arith::AndIOp>(isNan(x),
+                                  k.op<arith::XOrIOp>(isNan(carried[0]), yes)));
+          better =
+              k.op<arith::OrIOp>(better, k.op<arith::XOrIOp>(carried[1], yes));
+          better = k.logicalAnd(inside, better);
+          Value here;
+          for (auto [i, p] : llvm::enumerate(position))
+            here = k.logicalAnd(here,
+                                k.compare(CmpIPredicate::eq, p,
+                                          at[spatialDim(op.getLayout(), i)]));
+          return {k.select(better, x, carried[0]),
+                  k.op<arith::OrIOp>(carried[1], better),
+                  k.select(better, k.splatIf(here, wide), carried[2])};
+        })[2];
+  };
+  SmallVector<Size> box;
+  for (int64_t size : op.getWindow())
+    box.push_back(Size::of(size));
+  Value sum =
+      nest(box, {zeroOf(element, wide)},
+           [&](ArrayRef<Index> offset, Values carried) -> Values {
+             Coordinates window(at.begin(), at.end());
+             Value meets = meetStrided(op.getGrad(), op.getLayout(), offset,
+                                       op.getStrides(), op.getPadLow(),
+                                       op.getDilations(), window);
+             Value grad = k.splatIf(evaluate(op.getGrad(), window), wide);
+             Value next = k.op<arith::AddFOp>(carried[0], grad);
+             return {keepIf(k.logicalAnd(meets, choosesThis(window)), next,
+                            carried[0])};
+           })[0];
+  return k.round(sum, element);
+}
+
 Value BodyEvaluator::evaluateAvgPool(AvgPoolOp op, Key at) {
   bool wide = !isUniform(at);
   Type element = getElementTypeOrSelf(op.getInput().getType());
@@ -196,6 +259,32 @@ Value BodyEvaluator::evaluateConv(ConvOp op, Key at) {
   return finishContraction(sum, op.getBias(), out, element);
 }
 
+Value BodyEvaluator::meetStrided(Value image, Layout layout,
+                                 ArrayRef<Index> offset,
+                                 ArrayRef<int64_t> strides,
+                                 ArrayRef<int64_t> padLow,
+                                 ArrayRef<int64_t> dilations, Coordinates &at) {
+  Value inside;
+  for (auto [i, w] : llvm::enumerate(offset)) {
+    int64_t d = spatialDim(layout, i), stride = strides[i];
+    Size size = k.size(image, d);
+    Index p = k.sub(k.add(at[d], padLow[i]), k.mul(w, Size::of(dilations[i])));
+    inside =
+        k.logicalAnd(inside, k.compare(CmpIPredicate::sge, p, Index::of(0)));
+    // Below zero the quotient is not used.
+    Index positive = k.maximum(p, Index::of(0));
+    Index quotient = k.divide(positive, Size::of(stride));
+    if (stride > 1)
+      inside = k.logicalAnd(inside, k.compare(CmpIPredicate::eq,
+                                              k.mul(quotient, Size::of(stride)),
+                                              positive));
+    inside = k.logicalAnd(
+        inside, k.compare(CmpIPredicate::slt, quotient, k.fromSize(size)));
+    at[d] = k.clampTo(quotient, size);
+  }
+  return inside;
+}
+
 Value BodyEvaluator::evaluateConvTranspose(ConvTransposeOp op, Key at) {
   bool wide = !isUniform(at);
   auto weightType = cast<RankedTensorType>(op.getWeights().getType());
@@ -211,32 +300,13 @@ Value BodyEvaluator::evaluateConvTranspose(ConvTransposeOp op, Key at) {
   SmallVector<Size> box;
   for (int64_t size : weightType.getShape().drop_front(2))
     box.push_back(Size::of(size));
-  // Gathers: output position o takes input i where o + pad = i * stride + w *
-  // dilation.
   Value sum = nest(
       box, {zeroOf(element, wide)},
       [&](ArrayRef<Index> offset, Values carried) -> Values {
         Coordinates from(at.begin(), at.end());
-        Value inside;
-        for (auto [i, w] : llvm::enumerate(offset)) {
-          int64_t d = spatialDim(op.getLayout(), i),
-                  stride = op.getStrides()[i];
-          Size size = k.size(op.getInput(), d);
-          Index p = k.sub(k.add(at[d], op.getPadLow()[i]),
-                          k.mul(w, Size::of(op.getDilations()[i])));
-          inside = k.logicalAnd(inside,
-                                k.compare(CmpIPredicate::sge, p, Index::of(0)));
-          // Below zero the quotient is not used.
-          Index positive = k.maximum(p, Index::of(0));
-          Index quotient = k.divide(positive, Size::of(stride));
-          if (stride > 1)
-            inside = k.logicalAnd(
-                inside, k.compare(CmpIPredicate::eq,
-                                  k.mul(quotient, Size::of(stride)), positive));
-          inside = k.logicalAnd(inside, k.compare(CmpIPredicate::slt, quotient,
-                                                  k.fromSize(size)));
-          from[d] = k.clampTo(quotient, size);
-        }
+        Value inside =
+            meetStrided(op.getInput(), op.getLayout(), offset, op.getStrides(),
+                        op.getPadLow(), op.getDilations(), from);
         return nest({Size::of(groupIn)}, carried,
                     [&](ArrayRef<Index> channel, Values values) -> Values {
                       from[dim] = k.add(firstIn, channel[0]);

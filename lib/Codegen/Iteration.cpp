@@ -122,6 +122,13 @@ int64_t codegen::estimateCost(ArrayRef<Operation *> ops) {
         })
         .Case<MaxPoolOp, AvgPoolOp>(
             [&](auto pool) { cost += volume(pool.getWindow()); })
+        .Case([&](MaxPoolGradOp pool) {
+          int64_t windows = 1;
+          for (auto [size, stride] :
+               llvm::zip_equal(pool.getWindow(), pool.getStrides()))
+            windows *= (size + stride - 1) / stride;
+          cost += volume(pool.getWindow()) * (1 + windows);
+        })
         .Case([&](ConvOp conv) {
           auto type = cast<RankedTensorType>(conv.getWeights().getType());
           cost += volume(type.getShape().drop_front());

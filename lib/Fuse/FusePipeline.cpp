@@ -81,6 +81,7 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     explain.pair = options.why;
     manager.addPass(createExplainPair(explain));
   }
+  manager.addNestedPass<func::FuncOp>(createDropOrder());
 }
 
 void fusion::registerFusePipeline() {

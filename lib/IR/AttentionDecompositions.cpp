@@ -1,7 +1,8 @@
 //===- AttentionDecompositions.cpp - Attention and rope as primitives -----===//
 //
 // Attention becomes matmul, softmax, matmul, in f32 for f16 and bf16; softmax
-// stays named, since it is decomposable in turn. Rope becomes slices, products
+// stays named, since it is decomposable in turn. Its gradient computes the
+// softmax again and becomes four products more. Rope becomes slices, products
 // and a concat.
 //
 //===----------------------------------------------------------------------===//
@@ -18,10 +19,10 @@ static bool isDynamic(int64_t size) { return ShapedType::isDynamic(size); }
 
 namespace {
 
-/// The parts of one attention op, in the compute type.
-class AttentionBuilder {
+/// The parts of one attention op or of its gradient, in the compute type.
+template <typename OpTy> class AttentionBuilder {
 public:
-  AttentionBuilder(AttentionOp op, DecompositionBuilder &build)
+  AttentionBuilder(OpTy op, DecompositionBuilder &build)
       : op(op), build(build),
         type(getComputeType(typeOf(op.getQuery()).getElementType())) {
     for (unsigned dim = 0; dim < 3; ++dim)
@@ -33,15 +34,61 @@ public:
     groups = typeOf(op.getKey()).getDimSize(1);
   }
 
-  Value run() {
+  Value forward() {
     if (isDynamic(heads) || isDynamic(groups)) {
       build.fail();
       return op.getQuery();
     }
     // Without groups there are no heads, hence no elements.
     if (resultShape.isEmpty())
-      return build.splat(0.0, typeOf(op.getResult()).getElementType(),
-                         resultShape);
+      return build.splat(0.0, elementOf(op.getQuery()), resultShape);
+    Value result =
+        matmul(weights(), op.getValue(), /*transposed=*/false, resultShape);
+    return build.cast(result, elementOf(op.getQuery()));
+  }
+
+  /// The gradients of query, key and value.
+  SmallVector<Value, 3> backward() {
+    SmallVector<Value, 3> inputs{op.getQuery(), op.getKey(), op.getValue()};
+    if (isDynamic(heads) || isDynamic(groups)) {
+      build.fail();
+      return inputs;
+    }
+    if (resultShape.isEmpty() || llvm::is_contained(scoreShape.sizes, 0)) {
+      SmallVector<Value, 3> zeros;
+      for (Value input : inputs)
+        zeros.push_back(build.splat(0.0, elementOf(input), ShapeSource(input)));
+      return zeros;
+    }
+    Value probabilities = weights();
+    Value grad = build.cast(op.getGrad(), type);
+    Value valueGrad = matmulOverRows(probabilities, grad, op.getValue());
+    Value weightGrad =
+        matmul(grad, op.getValue(), /*transposed=*/true, scoreShape);
+    // What softmax's own sum takes back from each row.
+    Value mean = build.reduce(
+        ReduceKind::Sum, build.create<MulOp>(probabilities, weightGrad), {3});
+    Value scoreGrad = build.create<MulOp>(
+        probabilities,
+        build.create<SubOp>(weightGrad,
+                            build.broadcast(mean, {0, 1, 2}, scoreShape)));
+    Value factor =
+        build.splat(op.getScaleAttr().getValueAsDouble(), type, scoreShape);
+    scoreGrad = build.create<MulOp>(scoreGrad, factor);
+    Value queryGrad = matmul(scoreGrad, op.getKey(), /*transposed=*/false,
+                             ShapeSource(op.getQuery()));
+    Value keyGrad = matmulOverRows(scoreGrad, op.getQuery(), op.getKey());
+    SmallVector<Value, 3> grads{queryGrad, keyGrad, valueGrad};
+    for (auto [grad, input] : llvm::zip_equal(grads, inputs))
+      grad = build.cast(grad, elementOf(input));
+    return grads;
+  }
+
+private:
+  static Type elementOf(Value value) { return typeOf(value).getElementType(); }
+
+  /// softmax(scale * q k^T + mask), [B, H, S, T].
+  Value weights() {
     Value scores =
         matmul(op.getQuery(), op.getKey(), /*transposed=*/true, scoreShape);
     Value factor =
@@ -53,13 +100,26 @@ public:
                                   scoreShape));
     if (op.getCausal())
       scores = maskFuture(scores);
-    Value weights = build.create<SoftmaxOp>(scores, int64_t(3));
-    Value result =
-        matmul(weights, op.getValue(), /*transposed=*/false, resultShape);
-    return build.cast(result, typeOf(op.getResult()).getElementType());
+    return build.create<SoftmaxOp>(scores, int64_t(3));
   }
 
-private:
+  /// Sum over queries, and over the heads of each group, of `lhs` [B, H, S, T]
+  /// by `rhs` [B, H, S, K]: [B, G, T, K], the shape of `like`.
+  Value matmulOverRows(Value lhs, Value rhs, Value like) {
+    auto fold = [&](Value value) {
+      value = build.cast(value, type);
+      SmallVector<int64_t> sizes(typeOf(value).getShape());
+      sizes[1] = groups;
+      sizes[2] *= heads / groups;
+      return build.reshape(value, sizes);
+    };
+    if (isDynamic(scoreShape.sizes[2]))
+      build.fail();
+    return build.create<MatmulOp>(typeOf(like).clone(type), fold(lhs),
+                                  fold(rhs), /*transpose_lhs=*/true,
+                                  /*transpose_rhs=*/false);
+  }
+
   /// Per head product of `lhs` [B, H, S, K] with that head's group of `rhs`.
   Value matmul(Value lhs, Value rhs, bool transposed,
                const ShapeSource &shape) {
@@ -136,7 +196,7 @@ private:
                                   infinity, scores);
   }
 
-  AttentionOp op;
+  OpTy op;
   DecompositionBuilder &build;
   Type type;
   ShapeSource scoreShape;  // [B, H, S, T]
@@ -148,8 +208,13 @@ private:
 
 FailureOr<SmallVector<Value>> AttentionOp::decompose(OpBuilder &builder) {
   DecompositionBuilder build(builder, *this);
-  Value result = AttentionBuilder(*this, build).run();
+  Value result = AttentionBuilder(*this, build).forward();
   return build.finish(result);
+}
+
+FailureOr<SmallVector<Value>> AttentionGradOp::decompose(OpBuilder &builder) {
+  DecompositionBuilder build(builder, *this);
+  return build.finish(AttentionBuilder(*this, build).backward());
 }
 
 /// Every `stride`-th element from `start` on of the last dimension below

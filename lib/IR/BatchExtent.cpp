@@ -189,10 +189,14 @@ static Answer ask(Value value, unsigned dim) {
       .Case([&](AttentionOp op) {
         return dim == 3 ? handOn(op.getValue(), 3) : handOn(op.getQuery(), dim);
       })
+      .Case([&](AttentionGradOp op) {
+        return handOn(op->getOperand(result), dim);
+      })
       // The first operand has the size: these change only static dimensions.
       .Case<SliceOp, ReverseOp, PadOp, ScatterOp, UpdateSliceOp, ConvOp,
-            ConvTransposeOp, MaxPoolOp, AvgPoolOp, BatchNormOp, LayerNormOp,
-            RmsNormOp, SoftmaxOp, LogSoftmaxOp, RopeOp>(
+            ConvTransposeOp, MaxPoolOp, AvgPoolOp, MaxPoolGradOp, AfterOp,
+            BatchNormOp, LayerNormOp, RmsNormOp, SoftmaxOp, LogSoftmaxOp,
+            RopeOp>(
           [&](Operation *op) { return handOn(op->getOperand(0), dim); })
       .Case<AllReduceOp, CollectiveBroadcastOp, CollectivePermuteOp>(
           [&](Operation *op) { return handOn(op->getOperand(result), dim); })

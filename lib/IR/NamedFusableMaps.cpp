@@ -218,6 +218,25 @@ FUSION_POOL(AvgPoolOp)
 
 #undef FUSION_POOL
 
+/// Each element asks the windows that reach it, and each of these who its
+/// largest element is.
+SmallVector<int64_t> MaxPoolGradOp::getIterationShape() {
+  return poolShape(*this);
+}
+SmallVector<int64_t> MaxPoolGradOp::getReductionDims() {
+  return range(rankOf(getResult()), 2 * rankOf(getResult()) - 2);
+}
+/// Only some offsets in a window meet an output, as in conv_transpose.
+std::optional<AffineMap> MaxPoolGradOp::getOperandMap(unsigned) {
+  return std::nullopt;
+}
+int64_t MaxPoolGradOp::getFlops() {
+  SmallVector<int64_t> factors{countElements(getGrad())};
+  llvm::append_range(factors, getWindow());
+  llvm::append_range(factors, getWindow());
+  return saturatingProduct(factors);
+}
+
 //===----------------------------------------------------------------------===//
 // Norms and softmax
 //===----------------------------------------------------------------------===//

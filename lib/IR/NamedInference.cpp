@@ -270,6 +270,17 @@ LogicalResult MaxPoolOp::inferReturnTypes(MLIRContext *,
   return inferPool(loc, adaptor, results);
 }
 
+LogicalResult MaxPoolGradOp::verify() {
+  // The gradient's type and the pool's constraints are one question.
+  SmallVector<Type, 1> pooled;
+  if (failed(inferPool(getLoc(), *this, pooled)))
+    return failure();
+  if (getGrad().getType() != pooled.front())
+    return emitOpError("the gradient must have the type of max_pool's result, ")
+           << pooled.front();
+  return success();
+}
+
 LogicalResult AvgPoolOp::inferReturnTypes(MLIRContext *,
                                           std::optional<Location> loc,
                                           Adaptor adaptor,
@@ -302,10 +313,10 @@ LogicalResult BatchNormTrainingOp::inferReturnTypes(
   return success();
 }
 
-LogicalResult AttentionOp::inferReturnTypes(MLIRContext *,
-                                            std::optional<Location> loc,
-                                            Adaptor adaptor,
-                                            SmallVectorImpl<Type> &results) {
+/// What attention and its gradient check alike; the type of attention's result.
+template <typename AdaptorT>
+static FailureOr<RankedTensorType> inferAttention(std::optional<Location> loc,
+                                                  AdaptorT adaptor) {
   auto q = typeOf(adaptor.getQuery()), k = typeOf(adaptor.getKey()),
        v = typeOf(adaptor.getValue());
   if (q.getRank() != 4 || k.getRank() != 4 || v.getRank() != 4)
@@ -336,7 +347,32 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *,
       return error(loc, "the mask must have the shape [B or 1, H or 1, S, T] "
                         "and the query's element type");
   }
-  return infer(loc, q.getElementType(),
-               {q.getDimSize(0), heads, q.getDimSize(2), v.getDimSize(3)},
-               results);
+  return shape::withShape(
+      loc, q.getElementType(),
+      {q.getDimSize(0), heads, q.getDimSize(2), v.getDimSize(3)});
+}
+
+LogicalResult AttentionOp::inferReturnTypes(MLIRContext *,
+                                            std::optional<Location> loc,
+                                            Adaptor adaptor,
+                                            SmallVectorImpl<Type> &results) {
+  FailureOr<RankedTensorType> type = inferAttention(loc, adaptor);
+  if (failed(type))
+    return failure();
+  results.push_back(*type);
+  return success();
+}
+
+LogicalResult
+AttentionGradOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc,
+                                  Adaptor adaptor,
+                                  SmallVectorImpl<Type> &results) {
+  FailureOr<RankedTensorType> type = inferAttention(loc, adaptor);
+  if (failed(type))
+    return failure();
+  if (adaptor.getGrad().getType() != *type)
+    return error(loc, "the gradient must have the type of attention's result");
+  results.append({adaptor.getQuery().getType(), adaptor.getKey().getType(),
+                  adaptor.getValue().getType()});
+  return success();
 }

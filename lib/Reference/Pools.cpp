@@ -1,4 +1,4 @@
-//===- Pools.cpp - max_pool and avg_pool ----------------------------------===//
+//===- Pools.cpp - max_pool, its gradient, and avg_pool -------------------===//
 //
 // Padding takes no part in a maximum, and in a mean only where
 // `count_include_pad` counts it.
@@ -59,6 +59,41 @@ static llvm::Expected<Tensor> evaluateMaxPool(MaxPoolOp op, Tensors inputs,
   return y;
 }
 
+/// Pushes each window's gradient to the element that the window chose.
+static llvm::Expected<Tensor> evaluateMaxPoolGrad(MaxPoolGradOp op,
+                                                  Tensors inputs,
+                                                  const OpContext &context) {
+  const Tensor &x = inputs[0], &dy = inputs[1];
+  Images in(x.getShape(), op.getLayout()), out(dy.getShape(), op.getLayout());
+  if (in.batch != out.batch)
+    return failAt(op, FailureKind::Program,
+                  "input and gradient have different batches");
+  Window window = getWindow(op);
+  std::vector<double> grads(x.getNumElements());
+  for (int64_t n = 0; n < out.batch; ++n)
+    for (int64_t c = 0; c < out.channels; ++c)
+      forEachPosition(out.size, [&](const Spatial &at) {
+        int64_t chosen = -1;
+        forEachPosition(window.size, [&](const Spatial &inside) {
+          Spatial from = window.position(at, inside);
+          if (!in.contains(from))
+            return;
+          int64_t i = in.offsetOf(n, c, from);
+          double value = x.getFloat(i);
+          if (chosen < 0 || value > x.getFloat(chosen) ||
+              (std::isnan(value) && !std::isnan(x.getFloat(chosen))))
+            chosen = i;
+        });
+        grads[chosen] += dy.getFloat(out.offsetOf(n, c, at));
+      });
+  llvm::Expected<Tensor> dx = context.allocate(x.getKind(), x.getShape());
+  if (!dx)
+    return dx;
+  for (auto [i, grad] : llvm::enumerate(grads))
+    dx->setFloat(i, grad);
+  return dx;
+}
+
 static llvm::Expected<Tensor> evaluateAvgPool(AvgPoolOp op, Tensors inputs,
                                               const OpContext &context) {
   const Tensor &x = inputs[0];
@@ -95,5 +130,6 @@ static llvm::Expected<Tensor> evaluateAvgPool(AvgPoolOp op, Tensors inputs,
 
 void fusion::reference::addPoolRules(RuleTable &rules) {
   rules.add(evaluateMaxPool);
+  rules.add(evaluateMaxPoolGrad);
   rules.add(evaluateAvgPool);
 }

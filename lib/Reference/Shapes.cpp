@@ -127,6 +127,12 @@ static llvm::Expected<Tensor> evaluateSlice(SliceOp op, Tensors inputs,
   return y;
 }
 
+/// The value itself: an order has no meaning where nothing has effects.
+static llvm::Expected<Tensor> evaluateAfter(AfterOp, Tensors inputs,
+                                            const OpContext &) {
+  return inputs[0];
+}
+
 static llvm::Expected<Tensor> evaluateReverse(ReverseOp op, Tensors inputs,
                                               const OpContext &context) {
   const Tensor &x = inputs[0];
@@ -227,6 +233,7 @@ void fusion::reference::addShapeRules(RuleTable &rules) {
   rules.add(evaluateTranspose);
   rules.add(evaluateSlice);
   rules.add(evaluateReverse);
+  rules.add(evaluateAfter);
   rules.add(evaluateConcat);
   rules.add(evaluatePad);
   rules.add(evaluateIota);

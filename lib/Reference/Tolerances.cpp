@@ -32,10 +32,10 @@ fusion::reference::getAccuracyClass(mlir::Operation *op) {
           .Case<ConstantOp, GetParameterOp, BroadcastOp, ReshapeOp, TransposeOp,
                 SliceOp, ReverseOp, ConcatOp, PadOp, GatherOp, GatherNdOp,
                 UpdateSliceOp, IotaOp, RngUniformOp, ArgMaxOp, ArgMinOp,
-                MaxPoolOp, CompareOp, SelectOp, ClampOp, CastOp, IsNanOp,
-                IsInfOp, NegOp, AbsOp, SignOp, CeilOp, FloorOp, RoundOp, NotOp,
-                ReluOp, MaxOp, MinOp, RemOp, AndOp, OrOp, XorOp, ShiftLeftOp,
-                ShiftRightOp, AxisIndexOp, AllGatherOp, AllToAllOp,
+                MaxPoolOp, AfterOp, CompareOp, SelectOp, ClampOp, CastOp,
+                IsNanOp, IsInfOp, NegOp, AbsOp, SignOp, CeilOp, FloorOp,
+                RoundOp, NotOp, ReluOp, MaxOp, MinOp, RemOp, AndOp, OrOp, XorOp,
+                ShiftLeftOp, ShiftRightOp, AxisIndexOp, AllGatherOp, AllToAllOp,
                 CollectiveBroadcastOp, CollectivePermuteOp>(
               [](auto) { return AccuracyClass::Exact; })
           .Case<AddOp, SubOp, MulOp, DivOp, SqrtOp, ReciprocalOp>(
@@ -48,8 +48,9 @@ fusion::reference::getAccuracyClass(mlir::Operation *op) {
           .Case<SigmoidOp, SiluOp, SoftplusOp, MishOp, EluOp, GeluOp,
                 HardSwishOp, HardSigmoidOp, BatchNormOp, BatchNormTrainingOp,
                 LayerNormOp, RmsNormOp, SoftmaxOp, LogSoftmaxOp, AttentionOp,
-                RopeOp>([](auto) { return AccuracyClass::Composite; })
-          .Case<MatmulOp, ConvOp, ConvTransposeOp, AvgPoolOp>(
+                AttentionGradOp, RopeOp>(
+              [](auto) { return AccuracyClass::Composite; })
+          .Case<MatmulOp, ConvOp, ConvTransposeOp, AvgPoolOp, MaxPoolGradOp>(
               [](auto) { return AccuracyClass::Contraction; })
           .Case<ReduceOp, AllReduceOp, ReduceScatterOp>(
               [](auto reduction) { return classOf(reduction.getKind()); })
@@ -101,7 +102,8 @@ static int64_t countTerms(mlir::Operation *op, Tensors inputs,
                    static_cast<int64_t>(conv.getGroups()) +
                1;
       })
-      .Case([&](AvgPoolOp pool) { return product(pool.getWindow()); })
+      .Case<AvgPoolOp, MaxPoolGradOp>(
+          [&](auto pool) { return product(pool.getWindow()); })
       .Case([&](ReduceOp) {
         int64_t results = std::max<int64_t>(want.getNumElements(), 1);
         return inputs[0].getNumElements() / results;
@@ -117,6 +119,8 @@ static llvm::Expected<Tensor> evaluateMagnitudes(mlir::Operation *op,
                                                  Tensors inputs) {
   std::vector<Tensor> absolute;
   for (const Tensor &input : inputs) {
+    // The elements of max_pool_grad's input choose, they are no terms.
+    bool chooses = llvm::isa<MaxPoolGradOp>(op) && &input == inputs.data();
     if (!input.isFloat()) {
       absolute.push_back(input);
       continue;
@@ -126,7 +130,8 @@ static llvm::Expected<Tensor> evaluateMagnitudes(mlir::Operation *op,
     if (!copy)
       return copy;
     for (int64_t i = 0; i < input.getNumElements(); ++i)
-      copy->setFloat(i, std::fabs(input.getFloat(i)));
+      copy->setFloat(i, chooses ? input.getFloat(i)
+                                : std::fabs(input.getFloat(i)));
     absolute.push_back(std::move(*copy));
   }
   const RuleTable::Rule *rule = getRules().find(op->getName().getStringRef());

@@ -193,7 +193,7 @@ static std::optional<LayoutTransfer> transferBroadcast(BroadcastOp op) {
 
 bool fusion::isChannelsFirst(Operation *op) {
   return TypeSwitch<Operation *, bool>(op)
-      .Case<ConvOp, ConvTransposeOp, MaxPoolOp, AvgPoolOp>(
+      .Case<ConvOp, ConvTransposeOp, MaxPoolOp, AvgPoolOp, MaxPoolGradOp>(
           [](auto window) { return window.getLayout() == Layout::NCHW; })
       .Default([](auto) { return false; });
 }
@@ -218,6 +218,16 @@ std::optional<LayoutTransfer> fusion::getLayoutTransfer(Operation *op) {
             return makeTransfer<OpT>(
                 window, {0}, [](OpT clone) { clone.setLayout(Layout::NHWC); });
           })
+      .Case([](MaxPoolGradOp pool) -> Result {
+        if (pool.getLayout() != Layout::NCHW)
+          return std::nullopt;
+        return makeTransfer<MaxPoolGradOp>(
+            pool, {0, 1},
+            [](MaxPoolGradOp clone) { clone.setLayout(Layout::NHWC); });
+      })
+      .Case([](AfterOp after) -> Result {
+        return makeTransfer<AfterOp>(after, {0});
+      })
       .Case<BatchNormOp, SoftmaxOp, LogSoftmaxOp>(
           [](auto norm) -> Result { return transferAxis(norm); })
       .Case([](ConcatOp concat) -> Result {

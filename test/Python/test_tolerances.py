@@ -4,7 +4,8 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FAMILIES = ("UnaryOps", "ActivationOps", "BinaryOps", "SelectOps", "StructuralOps", "NamedOps", "CollectiveOps")
+FAMILIES = ("UnaryOps", "ActivationOps", "BinaryOps", "SelectOps", "StructuralOps", "NamedOps", "GradientOps",
+            "CollectiveOps")
 DEFINITION = re.compile(r'^def Fusion_\w+Op\s*:\s*Fusion_\w+<"(\w+)"', re.MULTILINE)
 #: Names ranks; computes nothing.
 NOT_COMPUTING = {"mesh"}

@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 def DecomposeNamed : Pass<"fusion-decompose-named", "::mlir::func::FuncOp"> {
   let summary = "replaces named ops that have no emitter by primitive ops";
   let description = [{
-    attention, rope, batch_norm, batch_norm_training, and softmax and log_softmax
+    attention and its gradient, rope, batch_norm, batch_norm_training, and softmax and log_softmax
     along any dimension but the last become what their decomposition says. Norms
     and softmax over rows stay: one kernel serves each.
 
@@ -33,6 +33,28 @@ def DecomposeNamed : Pass<"fusion-decompose-named", "::mlir::func::FuncOp"> {
     ```
   }];
   let dependentDialects = ["::fusion::FusionDialect"];
+}
+
+def DropOrder : Pass<"fusion-drop-order", "::mlir::func::FuncOp"> {
+  let summary = "replaces each fusion.after by its input";
+  let description = [{
+    Requires: final groups; ops keep their order from here on. Ensures: no
+    `fusion.after` is left. Leaves alone: all else. Reports: nothing.
+
+    Before:
+    ```mlir
+    func.func @main(%x: tensor<4xf32>, %dy: tensor<2xf32>) -> tensor<4xf32> {
+      %0 = fusion.after %x, %dy : tensor<4xf32>, tensor<2xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+    After:
+    ```mlir
+    func.func @main(%x: tensor<4xf32>, %dy: tensor<2xf32>) -> tensor<4xf32> {
+      return %x : tensor<4xf32>
+    }
+    ```
+  }];
 }
 
 def SplitReductions : Pass<"fusion-split-reductions", "::mlir::func::FuncOp"> {

@@ -5,6 +5,7 @@
 include "fusion/IR/ActivationOps.td"
 include "fusion/IR/BinaryOps.td"
 include "fusion/IR/CollectiveOps.td"
+include "fusion/IR/GradientOps.td"
 include "fusion/IR/NamedOps.td"
 include "fusion/IR/ProgramOps.td"
 include "fusion/IR/SelectOps.td"

@@ -19,8 +19,9 @@ static constexpr int64_t kManyElements = int64_t(1) << 22;
 /// Ops with a loop or a search of their own for each element: lanes would only
 /// take threads away.
 static bool isSerial(Operation *op) {
-  return isa<MaxPoolOp, AvgPoolOp, ConvOp, ConvTransposeOp, MatmulOp,
-             AttentionOp, ArgMaxOp, ArgMinOp, ReduceOp, GatherNdOp>(op);
+  return isa<MaxPoolOp, AvgPoolOp, MaxPoolGradOp, ConvOp, ConvTransposeOp,
+             MatmulOp, AttentionOp, ArgMaxOp, ArgMinOp, ReduceOp, GatherNdOp>(
+      op);
 }
 
 std::optional<KernelShape> codegen::emitCudaLoop(KernelTask &task,

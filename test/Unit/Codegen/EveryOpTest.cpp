@@ -322,6 +322,22 @@ static std::vector<CaseSet> allCases() {
        "tensor<1x1x5x4xT>, tensor<1x1x5x6xT>",
        {"tensor<1x2x3x4xT>", "tensor<1x1x5x4xT>", "tensor<1x1x5x6xT>"},
        "tensor<1x2x3x6xT>", 1);
+  // One kernel has outputs of one shape.
+  floats.cases.push_back(
+      {"fusion.attention_grad %0, %1, %2, %3 scale = 0.5 causal : "
+       "tensor<2x2x3x4xT>, tensor<2x2x3x4xT>, tensor<2x2x3x4xT>, "
+       "tensor<2x2x3x4xT>",
+       std::vector<std::string>(4, "tensor<2x2x3x4xT>"),
+       std::vector<std::string>(3, "tensor<2x2x3x4xT>"), 1});
+  // Small integers: many windows hold their largest element twice.
+  real("fusion.max_pool_grad %0, %1 window = [3, 2] strides = [2, 1] pad_low = "
+       "[1, 0] pad_high = [1, 1] dilations = [1, 2] layout = nchw : "
+       "tensor<1x2x6x20xT>, tensor<1x2x3x19xT>",
+       {"tensor<1x2x6x20xT>", "tensor<1x2x3x19xT>"}, "tensor<1x2x6x20xT>");
+  real("fusion.max_pool_grad %0, %1 window = [3, 3] strides = [1, 2] pad_low = "
+       "[1, 1] pad_high = [1, 1] dilations = [1, 1] layout = nhwc : "
+       "tensor<2x5x6x18xT>, tensor<2x5x3x18xT>",
+       {"tensor<2x5x6x18xT>", "tensor<2x5x3x18xT>"}, "tensor<2x5x6x18xT>");
   real("fusion.rope %0, %1, %2 : tensor<2x3x8xT>, tensor<3x4xT>",
        {"tensor<2x3x8xT>", "tensor<3x4xT>", "tensor<3x4xT>"}, "tensor<2x3x8xT>",
        2);
@@ -509,6 +525,7 @@ TEST(EveryOpList, CoversTheDialect) {
                                   "fusion.await",
                                   "fusion.kernel_call",
                                   "fusion.mesh",
+                                  "fusion.after",
                                   "fusion.all_reduce",
                                   "fusion.all_gather",
                                   "fusion.reduce_scatter",

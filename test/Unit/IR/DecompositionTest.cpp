@@ -191,6 +191,39 @@ TEST(Decomposition, Attention) {
              "tensor<2x0x4x2xf32>");
 }
 
+TEST(Decomposition, AttentionGrad) {
+  expectSameInAllTypes(
+      "%q: tensor<2x4x3x2xTYPE>, %k: tensor<2x2x5x2xTYPE>, "
+      "%v: tensor<2x2x5x3xTYPE>, %g: tensor<2x4x3x3xTYPE>",
+      "%r:3 = fusion.attention_grad %q, %k, %v, %g scale = 0.125 causal : "
+      "tensor<2x4x3x2xTYPE>, tensor<2x2x5x2xTYPE>, tensor<2x2x5x3xTYPE>, "
+      "tensor<2x4x3x3xTYPE>",
+      "tensor<2x4x3x2xTYPE>, tensor<2x2x5x2xTYPE>, tensor<2x2x5x3xTYPE>",
+      "%r#0, %r#1, %r#2");
+  // One mask for the whole batch, several heads a group.
+  expectSame("%q: tensor<?x4x3x2xf32>, %k: tensor<?x2x3x2xf32>, %m: "
+             "tensor<1x4x3x3xf32>, %g: tensor<?x4x3x2xf32>",
+             "%r:3 = fusion.attention_grad %q, %k, %k, %g mask %m scale = 0.25 "
+             ": tensor<?x4x3x2xf32>, tensor<?x2x3x2xf32>, "
+             "tensor<?x2x3x2xf32>, tensor<?x4x3x2xf32>, tensor<1x4x3x3xf32>",
+             "tensor<?x4x3x2xf32>, tensor<?x2x3x2xf32>, tensor<?x2x3x2xf32>",
+             "%r#0, %r#1, %r#2");
+  // The first queries see no key: a softmax of nothing, and its gradient, NaN.
+  expectSame("%q: tensor<1x1x4x2xf32>, %k: tensor<1x1x2x2xf32>",
+             "%r:3 = fusion.attention_grad %q, %k, %k, %q scale = 1.0 causal : "
+             "tensor<1x1x4x2xf32>, tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>, "
+             "tensor<1x1x4x2xf32>",
+             "tensor<1x1x4x2xf32>, tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>",
+             "%r#0, %r#1, %r#2");
+  // No heads: the keys' gradients are sums of nothing.
+  expectSame("%q: tensor<2x0x4x2xf32>, %k: tensor<2x1x2x2xf32>",
+             "%r:3 = fusion.attention_grad %q, %k, %k, %q scale = 1.0 : "
+             "tensor<2x0x4x2xf32>, tensor<2x1x2x2xf32>, tensor<2x1x2x2xf32>, "
+             "tensor<2x0x4x2xf32>",
+             "tensor<2x0x4x2xf32>, tensor<2x1x2x2xf32>, tensor<2x1x2x2xf32>",
+             "%r#0, %r#1, %r#2");
+}
+
 TEST(Decomposition, Rope) {
   for (StringRef form : {"", " {interleaved}"}) {
     expectSameInAllTypes(

@@ -244,6 +244,41 @@ TEST(Pools, PaddingTakesNoPart) {
             (std::vector<double>{1, 2, 3, 4}));
 }
 
+// Windows (0, 1, 2) and (2, 3, padding) of one row. Equals: the first one gets
+// the gradient. A NaN wins over a larger number, the first of two NaNs over the
+// second. -inf everywhere is no padding.
+TEST(Pools, MaxPoolGradChoosesTheFirst) {
+  auto grads = [&](std::vector<double> x, std::vector<double> dy) {
+    return valuesOf(evaluateOp(
+        "%x: tensor<1x1x4xf32>, %dy: tensor<1x1x2xf32>",
+        "fusion.max_pool_grad %x, %dy window = [3] strides = [2] pad_low = [0] "
+        "pad_high = [1] dilations = [1] layout = nchw : tensor<1x1x4xf32>, "
+        "tensor<1x1x2xf32>",
+        "tensor<1x1x4xf32>", {f32({1, 1, 4}, x), f32({1, 1, 2}, dy)}));
+  };
+  using Values = std::vector<double>;
+  EXPECT_EQ(grads({1, 2, 5, 3}, {10, 20}), (Values{0, 0, 30, 0}));
+  EXPECT_EQ(grads({4, 4, 4, 4}, {10, 20}), (Values{10, 0, 20, 0}));
+  EXPECT_EQ(grads({9, kNan, kNan, 3}, {10, 20}), (Values{0, 10, 20, 0}));
+  EXPECT_EQ(grads({-kInf, -kInf, -kInf, -kInf}, {10, 20}),
+            (Values{10, 0, 20, 0}));
+  EXPECT_EQ(grads({0.0, -0.0, -1, -0.5}, {10, 20}), (Values{10, 0, 0, 20}));
+}
+
+// The four windows of a 3x3 image meet in its centre; channels last.
+TEST(Pools, MaxPoolGradSumsWindows) {
+  std::string x = "tensor<1x3x3x1xf32>", dy = "tensor<1x2x2x1xf32>";
+  Tensor y = evaluateOp(
+      "%x: " + x + ", %dy: " + dy,
+      "fusion.max_pool_grad %x, %dy window = [2, 2] strides = [1, 1] pad_low = "
+      "[0, 0] pad_high = [0, 0] dilations = [1, 1] layout = nhwc : " +
+          x + ", " + dy,
+      x,
+      {f32({1, 3, 3, 1}, {0, 1, 2, 3, 9, 4, 5, 6, 7}),
+       f32({1, 2, 2, 1}, {1, 2, 4, 8})});
+  EXPECT_EQ(valuesOf(y), (std::vector<double>{0, 0, 0, 0, 15, 0, 0, 0, 0}));
+}
+
 TEST(Pools, ThreeDimensionsChannelsLastAndIntegers) {
   Tensor x = i32({1, 2, 2, 1, 2}, {1, 10, 2, 20, 3, 30, 4, 40});
   Tensor y = evaluateOp(
@@ -381,6 +416,24 @@ TEST(Attention, GroupsMaskAndCausal) {
           }
     expectNear(y, want, 1e-13);
   }
+}
+
+// Two equal keys with values 0 and 1 weigh 1/2 each: by hand dv = dy / 2 and
+// dS = (-dy / 4, dy / 4) * scale. Two heads share the group, scale is 2.
+TEST(Attention, GradientByHand) {
+  std::string q = "tensor<1x2x1x1xf64>", k = "tensor<1x1x2x1xf64>";
+  Outcome grads = evaluateModule(
+      "func.func @main(%q: " + q + ", %k: " + k + ", %v: " + k + ", %g: " + q +
+          ") -> (" + q + ", " + k + ", " + k +
+          ") {\n  %dq, %dk, %dv = fusion.attention_grad %q, %k, %v, %g scale = "
+          "2.0 : " +
+          q + ", " + k + ", " + k + ", " + q +
+          "\n  return %dq, %dk, %dv : " + q + ", " + k + ", " + k + "\n}",
+      {f64({1, 2, 1, 1}, {3, 5}), f64({1, 1, 2, 1}, {7, 7}),
+       f64({1, 1, 2, 1}, {0, 1}), f64({1, 2, 1, 1}, {4, 8})});
+  EXPECT_EQ(valuesOf(grads[0]), (std::vector<double>{0, 0}));
+  EXPECT_EQ(valuesOf(grads[1]), (std::vector<double>{-2 * 3 - 4 * 5, 26}));
+  EXPECT_EQ(valuesOf(grads[2]), (std::vector<double>{6, 6}));
 }
 
 TEST(Attention, FullyMaskedRowIsNan) {
