@@ -1,6 +1,6 @@
 # ===- cli.py - The command line of the Python side -----------------------=== #
 #
-# `fusion-import`, `fusion-bench` and `python -m fusion_compiler`. Every error is one line
+# `fusion-import`, `fusion-bench` and `python -m fusion_compiler`, `models` among its commands. Every error is one line
 # `error: what, where, what to do` on stderr and an exit code; a traceback appears
 # only with FUSION_TRACEBACK=1.
 #
@@ -204,6 +204,12 @@ def _bench(*arguments) -> int:
     return bench(*arguments)
 
 
+def _models(*arguments) -> None:
+    from .models.cli import models
+
+    models(*arguments)
+
+
 def fusion_bench() -> None:
     """Entry point of the `fusion-bench` script."""
     handle_signals()
@@ -213,9 +219,9 @@ def fusion_bench() -> None:
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """`python -m fusion_compiler COMMAND ...`; returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"import": import_model, "bench": _bench}
-    usage = ("usage: python -m fusion_compiler import MODEL -o OUTPUT [options], or bench SUITE [options]; "
-             "import --help and bench --help list the options")
+    commands = {"import": import_model, "bench": _bench, "models": _models}
+    usage = ("usage: python -m fusion_compiler import MODEL -o OUTPUT [options], or bench SUITE [options], or "
+             "models MODEL -o OUTPUT [options]; import --help, bench --help and models --help list the options")
     if arguments and arguments[0] in ("-h", "--help"):
         print(usage)
         return 0

@@ -125,5 +125,8 @@ class Module:
     ops: list[Op] = field(default_factory=list)
     results: list[Value] = field(default_factory=list)
     result_names: list[str] = field(default_factory=list)
+    #: Attributes beside the name as MLIR text, such as {"fusion.role": '"data"'}; by position, may be shorter.
+    argument_attributes: list[dict[str, str]] = field(default_factory=list)
+    result_attributes: list[dict[str, str]] = field(default_factory=list)
     parameters: list[Parameter] = field(default_factory=list)
     batch: Optional[tuple[int, int]] = None

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Callable, Iterable
+from itertools import zip_longest
+from typing import Callable, Iterable, Optional
 
 import numpy as np
 
@@ -194,7 +195,7 @@ def _row_norm(p: _Printer, op: Op) -> str:
 
 def _attention(p: _Printer, op: Op) -> str:
     causal = " causal" if op.attrs.get("causal") else ""
-    return f"{_optional(p, op, ('mask',), 3)} scale = {float_attr(op.attrs['scale'])}{causal} : {_types(op)}"
+    return f"{_optional(p, op, ('mask',), 4 if op.name == 'attention_grad' else 3)} scale = {float_attr(op.attrs['scale'])}{causal} : {_types(op)}"
 
 
 _FAMILIES = {
@@ -206,13 +207,13 @@ _FAMILIES = {
     _axis: "softmax log_softmax arg_max arg_min concat",
     _to: "cast reshape",
     _conv: "conv conv_transpose",
-    _pool: "max_pool avg_pool",
+    _pool: "max_pool avg_pool max_pool_grad",
     _batch_norm: "batch_norm batch_norm_training",
     _row_norm: "layer_norm rms_norm",
     _gather: "gather",
     _gather_nd: "gather_nd",
     _broadcast: "broadcast",
-    _attention: "attention",
+    _attention: "attention attention_grad",
     _with_lists("permutation"): "transpose",
     _with_lists("starts limits strides"): "slice",
     _with_lists("dims"): "reverse",
@@ -238,7 +239,14 @@ FORMATS["rope"] = lambda p, op: (
     f"{p.operands(op)}{_dictionary(op, ['interleaved'])} : "
     f"{tensor_type(op.operands[0])}, {tensor_type(op.operands[1])}"
 )
+FORMATS["after"] = lambda p, op: f"{p.operands(op)} : {_types(op)}"
 FORMATS["rng_uniform"] = lambda p, op: f"{p.operands(op)} : {tensor_type(op.results[0])}"
+
+
+def _named(name: str, extra: Optional[dict[str, str]]) -> str:
+    """The attribute dictionary of an argument or result."""
+    entries = {"fusion.name": string(name), **(extra or {})}
+    return "{" + ", ".join(f"{key} = {value}" for key, value in entries.items()) + "}"
 
 
 def lines(module: Module, weights_file: str) -> Iterable[str]:
@@ -252,10 +260,13 @@ def lines(module: Module, weights_file: str) -> Iterable[str]:
             f'sha256 "{hashlib.sha256(_buffer(parameter.data)).hexdigest()}" : {tensor_type(value)}'
         )
     arguments = []
-    for value, name in zip(module.arguments, module.argument_names):
+    for value, name, extra in zip_longest(module.arguments, module.argument_names, module.argument_attributes):
         printer.names[id(value)] = "%" + value.name
-        arguments.append(f"%{value.name}: {tensor_type(value)} {{fusion.name = {string(name)}}}")
-    results = [f"{tensor_type(v)} {{fusion.name = {string(n)}}}" for v, n in zip(module.results, module.result_names)]
+        arguments.append(f"%{value.name}: {tensor_type(value)} {_named(name, extra)}")
+    results = [
+        f"{tensor_type(value)} {_named(name, extra)}"
+        for value, name, extra in zip_longest(module.results, module.result_names, module.result_attributes)
+    ]
     batch = ""
     if module.batch:
         batch = f" attributes {{fusion.batch = array<i64: {module.batch[0]}, {module.batch[1]}>}}"

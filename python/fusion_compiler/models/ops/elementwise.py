@@ -1,0 +1,134 @@
+# ===- elementwise.py - Elementwise and shape ops -------------------------=== #
+#
+# Sums, products, casts, activations, reshapes and transposes.
+#
+# ===----------------------------------------------------------------------=== #
+"""Elementwise and shape ops with gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Sequence
+
+from ...ir.builder import Builder
+from ...ir.module import Value
+from ..tape import Tape
+
+
+def wide(b: Builder, x: Value) -> Value:
+    """`x` in the type that gradients are computed in: f64, else f32."""
+    return x if x.dtype == "f64" else b.cast(x, "f32")
+
+
+def number(b: Builder, value: float, like: Value) -> Value:
+    """A scalar constant of `like`'s element type."""
+    return b.constant(value, like.dtype)
+
+
+def add(t: Tape, x: Value, y: Value) -> Value:
+    """x + y of one type."""
+    out = t.b.binary("add", x, y)
+    t.record([out], [x, y], lambda g: [g, g])
+    return out
+
+
+def mul(t: Tape, x: Value, y: Value) -> Value:
+    """x * y of one type."""
+    out = t.b.binary("mul", x, y)
+    t.record([out], [x, y], lambda g: [
+        t.b.binary("mul", g, y) if t.needs(x) else None,
+        t.b.binary("mul", g, x) if t.needs(y) else None,
+    ])
+    return out
+
+
+def scale(t: Tape, x: Value, factor: float) -> Value:
+    """x times a number."""
+    out = t.b.binary("mul", x, number(t.b, factor, x))
+    t.record([out], [x], lambda g: [t.b.binary("mul", g, number(t.b, factor, g))])
+    return out
+
+
+def cast(t: Tape, x: Value, dtype: str) -> Value:
+    """x in another float type; so is its gradient, on the way back."""
+    if x.dtype == dtype:
+        return x
+    out = t.b.cast(x, dtype)
+    t.record([out], [x], lambda g: [t.b.cast(g, x.dtype)])
+    return out
+
+
+def reshape(t: Tape, x: Value, shape: Sequence[int]) -> Value:
+    if x.shape == tuple(shape):
+        return x
+    out = t.b.reshape(x, shape)
+    t.record([out], [x], lambda g: [t.b.reshape(g, x.shape)])
+    return out
+
+
+def transpose(t: Tape, x: Value, permutation: Sequence[int]) -> Value:
+    out = t.b.transpose(x, permutation)
+    inverse = sorted(range(x.rank), key=lambda d: permutation[d])
+    t.record([out], [x], lambda g: [t.b.transpose(g, inverse)])
+    return out
+
+
+def _relu_grad(b: Builder, x: Value, g: Value) -> Value:
+    """0 where x <= 0; a NaN of x gives 0, as x > 0 says."""
+    return b.select(b.compare("gt", x, number(b, 0.0, x)), g, number(b, 0.0, g))
+
+
+def _sigmoid_terms(b: Builder, x: Value) -> tuple[Value, Value]:
+    s = b.unary("sigmoid", x)
+    return s, b.binary("sub", number(b, 1.0, x), s)
+
+
+def _silu_grad(b: Builder, x: Value, g: Value) -> Value:
+    """s (1 + x (1 - s)) with s = sigmoid(x)."""
+    s, rest = _sigmoid_terms(b, x)
+    slope = b.binary("mul", s, b.binary("add", number(b, 1.0, x), b.binary("mul", x, rest)))
+    return b.binary("mul", g, slope)
+
+
+def _gelu_erf_grad(b: Builder, x: Value, g: Value) -> Value:
+    """Phi(x) + x phi(x), of the normal distribution and its density."""
+    phi = b.unary("exp", b.binary("mul", b.binary("mul", x, x), number(b, -0.5, x)))
+    phi = b.binary("mul", phi, number(b, 1 / math.sqrt(2 * math.pi), x))
+    cumulative = b.unary("erf", b.binary("mul", x, number(b, math.sqrt(0.5), x)))
+    cumulative = b.binary("mul", b.binary("add", cumulative, number(b, 1.0, x)), number(b, 0.5, x))
+    return b.binary("mul", g, b.binary("add", cumulative, b.binary("mul", x, phi)))
+
+
+def _gelu_tanh_grad(b: Builder, x: Value, g: Value) -> Value:
+    """With u = sqrt(2 / pi) (x + 0.044715 x^3): (1 + tanh u) / 2 + x (1 - tanh^2 u) u' / 2."""
+    root = math.sqrt(2 / math.pi)
+    square = b.binary("mul", x, x)
+    inner = b.binary("add", number(b, root, x), b.binary("mul", square, number(b, 0.044715 * root, x)))
+    slope = b.binary("add", number(b, root, x), b.binary("mul", square, number(b, 3 * 0.044715 * root, x)))
+    tanh = b.unary("tanh", b.binary("mul", x, inner))
+    left = b.binary("add", number(b, 1.0, x), tanh)
+    right = b.binary("sub", number(b, 1.0, x), b.binary("mul", tanh, tanh))
+    right = b.binary("mul", b.binary("mul", x, right), slope)
+    return b.binary("mul", g, b.binary("mul", b.binary("add", left, right), number(b, 0.5, x)))
+
+
+#: Activation by name: the op, its attributes, its gradient from the input.
+_ACTIVATIONS = {
+    "relu": ("relu", {}, _relu_grad),
+    "silu": ("silu", {}, _silu_grad),
+    "gelu": ("gelu", {"kind": "erf"}, _gelu_erf_grad),
+    "gelu_tanh": ("gelu", {"kind": "tanh"}, _gelu_tanh_grad),
+}
+ACTIVATIONS = tuple(_ACTIVATIONS)
+
+
+def activation(t: Tape, name: str, x: Value) -> Value:
+    """One of ACTIVATIONS."""
+    op, attributes, gradient = _ACTIVATIONS[name]
+    out = t.b.unary(op, x, **attributes)
+    if name == "relu":
+        # Of its output, which the next layer keeps anyway.
+        t.record([out], [x], lambda g: [gradient(t.b, out, g)])
+    else:
+        t.record([out], [x], lambda g: [t.b.cast(gradient(t.b, wide(t.b, x), wide(t.b, g)), x.dtype)])
+    return out
