@@ -26,8 +26,8 @@ function(fusion_executables folder out)
 endfunction()
 
 set_target_properties(fusion-run PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
-set_target_properties(fusion-rt PROPERTIES INSTALL_RPATH "$ORIGIN")
-install(TARGETS fusion-run fusion-rt COMPONENT runtime
+set_target_properties(fusion-rt fusion-gloo PROPERTIES INSTALL_RPATH "$ORIGIN")
+install(TARGETS fusion-run fusion-rt fusion-gloo COMPONENT runtime
   RUNTIME DESTINATION bin LIBRARY DESTINATION lib)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/ DESTINATION include
   COMPONENT runtime)

@@ -56,10 +56,17 @@ private:
   LogicalResult port(PortOp op);
   LogicalResult launch(LaunchOp op, rt::Command &command);
   LogicalResult call(CallOp op, rt::Command &command);
+  LogicalResult mesh();
+  LogicalResult axes(Operation *op, ArrayAttr names, std::vector<uint32_t> &to);
+  LogicalResult sharding(PortOp op, rt::Port &port);
+  LogicalResult part(RunCollectiveOp op, size_t index,
+                     rt::CollectiveCall &call);
+  LogicalResult collective(RunCollectiveOp op, rt::Command &command);
 
   ProgramOp program;
   const llvm::StringMap<uint32_t> &kernels;
   llvm::StringMap<uint32_t> segments;
+  MeshOp meshOp;
   rt::Program result;
 };
 
@@ -138,6 +145,8 @@ LogicalResult ProgramBuilder::port(PortOp op) {
     else
       port.tensor.shape.push_back({0, type.getDimSize(d)});
   }
+  if (failed(sharding(op, port)))
+    return failure();
   if (op.getDirection() == SegmentKind::Input)
     result.inputs.push_back(std::move(port));
   else if (op.getDirection() == SegmentKind::Output)
@@ -263,7 +272,157 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
   return success();
 }
 
+/// The one mesh of the program's module, if it has one.
+LogicalResult ProgramBuilder::mesh() {
+  auto module = program->getParentOfType<ModuleOp>();
+  if (!module)
+    return success();
+  for (auto op : module.getBody()->getOps<MeshOp>()) {
+    if (meshOp)
+      return op.emitOpError("is a second mesh beside @")
+             << meshOp.getSymName() << "; a program has one";
+    meshOp = op;
+    result.mesh.name = op.getSymName().str();
+    for (auto [name, size] :
+         llvm::zip_equal(op.getAxisNames().getAsValueRange<StringAttr>(),
+                         op.getAxisSizes()))
+      result.mesh.axes.emplace_back(name.str(), uint32_t(size));
+  }
+  return success();
+}
+
+LogicalResult ProgramBuilder::axes(Operation *op, ArrayAttr names,
+                                   std::vector<uint32_t> &to) {
+  for (Attribute name : names) {
+    auto text = dyn_cast<StringAttr>(name);
+    auto it = llvm::find_if(result.mesh.axes, [&](const auto &axis) {
+      return text && axis.first == text.getValue();
+    });
+    if (it == result.mesh.axes.end())
+      return op->emitOpError("names an axis that the mesh lacks: ") << name;
+    to.push_back(uint32_t(it - result.mesh.axes.begin()));
+  }
+  return success();
+}
+
+/// What says how a port's tensor lies over the ranks.
+LogicalResult ProgramBuilder::sharding(PortOp op, rt::Port &port) {
+  if (auto global = op->getAttrOfType<DenseI64ArrayAttr>("global_shape"))
+    port.globalShape = global.asArrayRef().vec();
+  Attribute attr = op->getAttr("sharding");
+  if (!attr)
+    return success();
+  auto dims = dyn_cast<ArrayAttr>(attr);
+  if (!dims || !llvm::all_of(dims, llvm::IsaPred<ArrayAttr>))
+    return op.emitOpError("'sharding' must be one list of axis names a "
+                          "dimension");
+  for (Attribute names : dims)
+    if (failed(axes(op, cast<ArrayAttr>(names), port.sharding.emplace_back())))
+      return failure();
+  return success();
+}
+
+LogicalResult ProgramBuilder::part(RunCollectiveOp op, size_t index,
+                                   rt::CollectiveCall &call) {
+  DictionaryAttr details = op.getDetails();
+  auto types = details.getAs<ArrayAttr>("dtypes");
+  auto shapes = details.getAs<ArrayAttr>("shapes");
+  auto inPlace = details.getAs<DenseBoolArrayAttr>("in_place");
+  auto name = dyn_cast<StringAttr>(types[index]);
+  auto shape =
+      index < shapes.size() ? dyn_cast<ArrayAttr>(shapes[index]) : ArrayAttr();
+  if (!name || !shape || (inPlace && index >= size_t(inPlace.size())))
+    return op.emitOpError(
+        "needs an element type, a shape and a flag 'in_place' "
+        "for each part");
+  rt::CollectivePart &to = call.parts.emplace_back();
+  auto type = llvm::StringSwitch<std::optional<rt::DType>>(name.getValue())
+                  .Case("f64", rt::DType::F64)
+                  .Case("f32", rt::DType::F32)
+                  .Case("f16", rt::DType::F16)
+                  .Case("bf16", rt::DType::BF16)
+                  .Case("i1", rt::DType::I1)
+                  .Case("i8", rt::DType::I8)
+                  .Case("i32", rt::DType::I32)
+                  .Case("i64", rt::DType::I64)
+                  .Default(std::nullopt);
+  if (!type)
+    return op.emitOpError("has an element type that a module cannot hold: ")
+           << name;
+  to.dtype = *type;
+  to.inPlace = inPlace && inPlace[index];
+  for (Attribute size : shape) {
+    auto attr = dyn_cast<ExtentAttr>(size);
+    if (!attr)
+      return op.emitOpError("'shapes' must hold lists of extents");
+    to.shape.push_back(extent(attr));
+  }
+  return success();
+}
+
+LogicalResult ProgramBuilder::collective(RunCollectiveOp op,
+                                         rt::Command &command) {
+  command.kind = rt::CommandKind::Collective;
+  command.stream = op.getStream();
+  command.operands = operands(op.getOperands());
+  rt::CollectiveCall &call = command.collective;
+  auto kind = llvm::StringSwitch<std::optional<rt::CollectiveOp>>(op.getOp())
+                  .Case("all_reduce", rt::CollectiveOp::AllReduce)
+                  .Case("all_gather", rt::CollectiveOp::AllGather)
+                  .Case("reduce_scatter", rt::CollectiveOp::ReduceScatter)
+                  .Case("all_to_all", rt::CollectiveOp::AllToAll)
+                  .Case("collective_broadcast", rt::CollectiveOp::Broadcast)
+                  .Case("collective_permute", rt::CollectiveOp::Permute)
+                  .Case("axis_index", rt::CollectiveOp::AxisIndex)
+                  .Default(std::nullopt);
+  if (!kind)
+    return op.emitOpError("names no collective: ") << op.getOp();
+  call.op = *kind;
+  if (!meshOp || op.getMesh() != meshOp.getSymName())
+    return op.emitOpError("names no mesh of the module: ") << op.getMeshAttr();
+  if (failed(axes(op, op.getAxes(), call.axes)))
+    return failure();
+  DictionaryAttr details = op.getDetails();
+  if (auto name = details.getAs<StringAttr>("kind")) {
+    auto reduction =
+        llvm::StringSwitch<std::optional<rt::Reduction>>(name.getValue())
+            .Case("sum", rt::Reduction::Sum)
+            .Case("mean", rt::Reduction::Mean)
+            .Case("min", rt::Reduction::Min)
+            .Case("max", rt::Reduction::Max)
+            .Case("prod", rt::Reduction::Prod)
+            .Default(std::nullopt);
+    if (!reduction)
+      return op.emitOpError("names no reduction: ") << name;
+    call.reduction = *reduction;
+  }
+  auto number = [&](StringRef name, int64_t &to) {
+    if (auto value = details.getAs<IntegerAttr>(name))
+      to = value.getInt();
+  };
+  number("dim", call.dim);
+  number("split_dim", call.splitDim);
+  number("concat_dim", call.concatDim);
+  number("root", call.root);
+  number("bucket", call.bucket);
+  if (auto list = details.getAs<DenseI64ArrayAttr>("sources"))
+    call.sources = list.asArrayRef().vec();
+  if (auto list = details.getAs<DenseI64ArrayAttr>("targets"))
+    call.targets = list.asArrayRef().vec();
+  if (call.op == rt::CollectiveOp::AxisIndex)
+    return success();
+  auto types = details.getAs<ArrayAttr>("dtypes");
+  if (!types || !details.getAs<ArrayAttr>("shapes"))
+    return op.emitOpError("needs 'dtypes' and 'shapes' in its details");
+  for (size_t i = 0; i < types.size(); ++i)
+    if (failed(part(op, i, call)))
+      return failure();
+  return success();
+}
+
 FailureOr<rt::Program> ProgramBuilder::build() {
+  if (failed(mesh()))
+    return failure();
   result.name = program.getSymName().str();
   result.minBatch = program.getBatch()[0];
   result.maxBatch = program.getBatch()[1];
@@ -290,6 +449,7 @@ FailureOr<rt::Program> ProgramBuilder::build() {
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case([&](LaunchOp o) { return launch(o, command); })
             .Case([&](CallOp o) { return call(o, command); })
+            .Case([&](RunCollectiveOp o) { return collective(o, command); })
             .Case([&](CopyOp o) {
               command.kind = rt::CommandKind::Copy;
               command.stream = o.getStream();
@@ -311,8 +471,7 @@ FailureOr<rt::Program> ProgramBuilder::build() {
               return success();
             })
             .Default([](Operation *o) -> LogicalResult {
-              return o->emitOpError("cannot be written to a module yet: this "
-                                    "target runs no collectives");
+              return o->emitOpError("does not belong in a program");
             });
     if (failed(ok))
       return failure();

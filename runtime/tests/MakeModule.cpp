@@ -15,6 +15,13 @@
 using namespace fusion::rt;
 
 static Module make(const std::string &kind) {
+  if (kind.compare(0, 12, "collectives:") == 0)
+    return test::collectivesModule(kind.substr(12));
+  if (kind.compare(0, 8, "overlap:") == 0) { // "overlap:RANKS:ELEMENTS:STEPS"
+    unsigned ranks = 0, elements = 0, steps = 0;
+    std::sscanf(kind.c_str(), "overlap:%u:%u:%u", &ranks, &elements, &steps);
+    return test::overlapModule(ranks, elements, int(steps));
+  }
   if (kind == "conv")
     return test::convModule(4);
   if (kind == "cuda") { // y = 2 relu(x), on the tests' own driver

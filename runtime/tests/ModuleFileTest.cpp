@@ -239,7 +239,7 @@ void expectVersion(uint16_t major, uint16_t minor, const char *text) {
 
 TEST(ModuleFile, OtherVersionsAreNamed) {
   expectVersion(format::kMajor, format::kMinor + 1,
-                "needs runtime format >= 1.3");
+                "needs runtime format >= 1.4");
   expectVersion(format::kMajor + 1, 0, "needs runtime format >= 2.0");
   expectVersion(0, 9, "0.9 is no longer supported");
 }
@@ -480,7 +480,7 @@ TEST(ModuleFile, WrongLibraryCallsAreRefused) {
           "in a call of the CPU");
   refused([](Command &c) { c.launch.kernel = 99; }, "does not exist");
   refused([](Command &c) { c.launch.grain = 0; }, "grain");
-  refused([](Command &c) { c.kind = CommandKind::Collective; }, "collectives");
+  refused([](Command &c) { c.kind = CommandKind::Collective; }, "without a mesh");
 }
 
 /// y = x w and z = v w as one call of two members.

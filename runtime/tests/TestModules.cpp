@@ -145,6 +145,34 @@ Command &ModuleBuilder::event(CommandKind kind, uint32_t event,
   return module.program.commands.back();
 }
 
+Command &
+ModuleBuilder::collective(CollectiveCall call, uint32_t stream,
+                          const std::vector<std::vector<int64_t>> &shapes,
+                          const std::vector<ByteRange> &inputs,
+                          const std::vector<ByteRange> &outputs) {
+  Command command;
+  command.kind = CommandKind::Collective;
+  command.stream = stream;
+  command.name = "collective" + std::to_string(module.program.commands.size());
+  module.program.streams = std::max(module.program.streams, stream + 1);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    CollectivePart part;
+    for (int64_t size : shapes[i])
+      part.shape.push_back({0, size});
+    part.inPlace = inputs[i].segment == outputs[i].segment &&
+                   inputs[i].offset == outputs[i].offset;
+    command.operands.push_back({inputs[i], true, part.inPlace, DType::F32});
+    if (!part.inPlace)
+      command.operands.push_back({outputs[i], false, true, DType::F32});
+    call.parts.push_back(std::move(part));
+  }
+  if (shapes.empty())
+    command.operands.push_back({outputs[0], false, true, DType::I64});
+  command.collective = std::move(call);
+  module.program.commands.push_back(std::move(command));
+  return module.program.commands.back();
+}
+
 Module ModuleBuilder::build() {
   module.program.segments[0].size = arenaSize;
   module.program.peakBytes = arenaSize;
@@ -188,6 +216,91 @@ Module test::convModule(int64_t maxBatch) {
   command.launch.operands = {{t, true, false, DType::F32},
                              {r, false, true, DType::F32}};
   builder.launch(Add, {r, r}, y, {144, 0});
+  return builder.build();
+}
+
+/// "dp=2,tp=3".
+static Mesh parseMesh(const std::string &text) {
+  Mesh mesh{"m", {}};
+  for (size_t at = 0; at < text.size();) {
+    size_t equals = text.find('=', at), end = text.find(',', at);
+    end = std::min(end, text.size());
+    mesh.axes.emplace_back(text.substr(at, equals - at),
+                           std::atoi(&text[equals + 1]));
+    at = end + 1;
+  }
+  return mesh;
+}
+
+Module test::collectivesModule(const std::string &text) {
+  ModuleBuilder builder;
+  Mesh mesh = parseMesh(text);
+  builder.module.program.mesh = mesh;
+  int64_t n = 1;
+  std::vector<uint32_t> all;
+  for (const auto &axis : mesh.axes) {
+    n *= axis.second;
+    all.push_back(uint32_t(all.size()));
+  }
+  std::vector<int64_t> shape{2 * n, 3 * n};
+  ByteRange x = builder.input("x", shape);
+  builder.module.program.inputs[0].sharding = {all, {}};
+  ByteRange y = builder.scratch(x.size);
+  builder.launch(Relu, {x}, y, {0, 6 * n * n});
+  builder.event(CommandKind::Record, 0, 0);
+  builder.event(CommandKind::Wait, 0, 1);
+  auto add = [&](const char *name, CollectiveOp op,
+                 std::vector<int64_t> result) -> CollectiveCall & {
+    CollectiveCall call;
+    call.op = op;
+    call.axes = all;
+    ByteRange output = builder.output(name, std::move(result));
+    return builder.collective(call, 1, {shape}, {y}, {output}).collective;
+  };
+  add("sum", CollectiveOp::AllReduce, shape);
+  add("mean", CollectiveOp::AllReduce, shape).reduction = Reduction::Mean;
+  add("max", CollectiveOp::AllReduce, shape).reduction = Reduction::Max;
+  add("first", CollectiveOp::AllReduce, shape).axes = {0};
+  add("rows", CollectiveOp::AllGather, {2 * n * n, 3 * n});
+  add("columns", CollectiveOp::AllGather, {2 * n, 3 * n * n}).dim = 1;
+  add("part", CollectiveOp::ReduceScatter, {2 * n, 3}).dim = 1;
+  add("swapped", CollectiveOp::AllToAll, {2, 3 * n * n}).concatDim = 1;
+  add("root", CollectiveOp::Broadcast, shape).root = n - 1;
+  CollectiveCall &next = add("next", CollectiveOp::Permute, shape);
+  for (int64_t i = 0; i + 1 < n; ++i) {
+    next.sources.push_back(i);
+    next.targets.push_back(i + 1);
+  }
+  ByteRange index = builder.output("index", {2});
+  Port &port = builder.module.program.outputs.back();
+  port.tensor.dtype = DType::I64;
+  port.tensor.shape.clear();
+  CollectiveCall position;
+  position.op = CollectiveOp::AxisIndex;
+  position.axes = {uint32_t(mesh.axes.size() > 1)};
+  builder.collective(position, 1, {}, {}, {index});
+  return builder.build();
+}
+
+Module test::overlapModule(uint32_t ranks, int64_t elements, int steps) {
+  ModuleBuilder builder;
+  builder.module.program.mesh = {"m", {{"dp", ranks}}};
+  ByteRange x = builder.input("x", {elements});
+  ByteRange y = builder.output("y", {elements});
+  ByteRange g = builder.output("g", {elements});
+  builder.copy(x, y);
+  builder.copy(x, g);
+  builder.event(CommandKind::Record, 0, 0);
+  builder.event(CommandKind::Wait, 0, 1);
+  for (int i = 0; i < steps; ++i) {
+    Command &twice = builder.launch(Twice, {}, y, {0, elements});
+    twice.launch.operands[0].reads = true;
+    CollectiveCall sum;
+    sum.axes = {0};
+    builder.collective(sum, 1, {{elements}}, {g}, {g});
+  }
+  builder.event(CommandKind::Record, 1, 1);
+  builder.event(CommandKind::Wait, 1, 0);
   return builder.build();
 }
 

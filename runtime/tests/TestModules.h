@@ -40,6 +40,13 @@ public:
   Command &copy(ByteRange source, ByteRange target);
   Command &event(CommandKind kind, uint32_t event, uint32_t stream);
 
+  /// A collective of f32 parts: `shapes` are the inputs'. `outputs[i]` equal to
+  /// `inputs[i]`: in place.
+  Command &collective(CollectiveCall call, uint32_t stream,
+                      const std::vector<std::vector<int64_t>> &shapes,
+                      const std::vector<ByteRange> &inputs,
+                      const std::vector<ByteRange> &outputs);
+
   /// The finished module; with native code if there are launches.
   Module build();
 
@@ -55,6 +62,22 @@ private:
 /// Conv (2 groups, bias) with a relu tail, then x + x by a kernel; batch
 /// 1..`maxBatch`, input "x" [B,4,6,6], output "y" [B,4,6,6]; integer weights.
 Module convModule(int64_t maxBatch = 1);
+
+/// A program for the ranks of a mesh such as "dp=2,tp=3" (of n ranks; the first
+/// axis has a ranks): y = relu(x) of x [2n, 3n] of each rank, then on stream 1
+/// what each collective makes of y. Inputs: "x" [2n * n, 3n] over all ranks,
+/// cut along dimension 0 by all axes. Outputs, of the group of all axes unless
+/// said: "sum", "mean", "max", "first" (sum over the first axis) [2n, 3n];
+/// "rows" and "columns" (gathered along 0 and 1); "part" (reduce-scattered
+/// along 1); "swapped" (all-to-all, split 0, concat 1); "root" (broadcast from
+/// the last); "next" (rank r sends to r + 1, the last to none); "index" [] i64
+/// on the second axis.
+Module collectivesModule(const std::string &mesh);
+
+/// A program whose compute and communication can overlap: `steps` times y +=
+/// x * 2 in place of `elements` on stream 0, while stream 1 sums g of
+/// `elements` over all ranks as often. Outputs "y", "g".
+Module overlapModule(uint32_t ranks, int64_t elements, int steps);
 
 /// `module` for a GPU of sm_90: the same kernels as device code, which only the
 /// tests' own driver (cuda/FakeCuda.cpp) can load; a block of 32 threads

@@ -150,6 +150,45 @@ private:
            shape(from->shape(), to.shape);
   }
 
+  bool axisList(const fbs::Vector<uint32_t> *from, std::vector<uint32_t> &to) {
+    if (!from)
+      return true;
+    if (from->size() > limits::kMeshAxes)
+      return fail("a list of mesh axes is longer than 16");
+    if (!resize(to, from->size()))
+      return false;
+    for (fbs::uoffset_t i = 0; i < from->size(); ++i)
+      to[i] = from->Get(i);
+    return true;
+  }
+
+  bool sharding(const fbs::Vector<fbs::Offset<fb::AxisList>> *from,
+                std::vector<std::vector<uint32_t>> &to) {
+    if (!from)
+      return true;
+    if (from->size() > limits::kRank)
+      return fail("a sharding has more than 16 dimensions");
+    if (!resize(to, from->size()))
+      return false;
+    for (fbs::uoffset_t i = 0; i < from->size(); ++i)
+      if (!axisList(from->Get(i)->axes(), to[i]))
+        return false;
+    return true;
+  }
+
+  /// Pairs of a permutation: one a rank.
+  bool ranks(const fbs::Vector<int64_t> *from, std::vector<int64_t> &to) {
+    if (!from)
+      return true;
+    if (from->size() > limits::kRanks)
+      return fail("a permutation has more than 1024 pairs");
+    if (!isAlignedVector(from) || !resize(to, from->size()))
+      return false;
+    for (fbs::uoffset_t i = 0; i < from->size(); ++i)
+      to[i] = from->Get(i);
+    return true;
+  }
+
   bool ports(const fbs::Vector<fbs::Offset<fb::Port>> *from,
              std::vector<Port> &to) {
     if (!from)
@@ -163,11 +202,16 @@ private:
         return false;
       to[i].segment = from->Get(i)->segment();
       to[i].donatedTo = from->Get(i)->donated_to();
+      if (!sharding(from->Get(i)->sharding(), to[i].sharding) ||
+          !numbers(from->Get(i)->global_shape(), to[i].globalShape))
+        return false;
     }
     return true;
   }
 
   bool call(const fb::LibraryCall &from, LibraryCall &to);
+  bool collective(const fb::CollectiveCall &from, CollectiveCall &to);
+  bool mesh(const fb::Mesh &from, Mesh &to);
   bool launch(const fb::Launch &from, KernelLaunch &to);
   bool command(const fb::Command &from, Command &to);
   bool program(const fb::Program &from, Program &to);
@@ -206,6 +250,51 @@ bool Decoder::call(const fb::LibraryCall &from, LibraryCall &to) {
          numbers(from.window(), to.window);
 }
 
+bool Decoder::collective(const fb::CollectiveCall &from, CollectiveCall &to) {
+  to.dim = from.dim();
+  to.splitDim = from.split_dim();
+  to.concatDim = from.concat_dim();
+  to.root = from.root();
+  to.bucket = from.bucket();
+  if (auto *parts = from.parts()) {
+    if (parts->size() > limits::kOperands)
+      return fail("a collective has more than 65536 parts");
+    if (!resize(to.parts, parts->size()))
+      return false;
+    for (fbs::uoffset_t i = 0; i < parts->size(); ++i) {
+      const fb::CollectivePart &part = *parts->Get(i);
+      to.parts[i].inPlace = part.in_place();
+      if (!enumValue(part.dtype(), DType::I64, to.parts[i].dtype,
+                     "element type") ||
+          !shape(part.shape(), to.parts[i].shape))
+        return false;
+    }
+  }
+  return enumValue(from.op(), CollectiveOp::AxisIndex, to.op, "collective") &&
+         enumValue(from.reduction(), Reduction::Prod, to.reduction,
+                   "reduction") &&
+         axisList(from.axes(), to.axes) && ranks(from.sources(), to.sources) &&
+         ranks(from.targets(), to.targets);
+}
+
+bool Decoder::mesh(const fb::Mesh &from, Mesh &to) {
+  if (!text(from.name(), to.name))
+    return false;
+  auto *axes = from.axes();
+  if (!axes)
+    return true;
+  if (axes->size() > limits::kMeshAxes)
+    return fail("a mesh has more than 16 axes");
+  if (!resize(to.axes, axes->size()))
+    return false;
+  for (fbs::uoffset_t i = 0; i < axes->size(); ++i) {
+    to.axes[i].second = axes->Get(i)->size();
+    if (!text(axes->Get(i)->name(), to.axes[i].first))
+      return false;
+  }
+  return true;
+}
+
 bool Decoder::launch(const fb::Launch &from, KernelLaunch &to) {
   to.kernel = from.kernel();
   to.grain = from.grain();
@@ -222,6 +311,7 @@ bool Decoder::command(const fb::Command &from, Command &to) {
   bool isCall = to.kind == CommandKind::Call;
   if ((to.kind == CommandKind::Launch && !from.launch()) ||
       (isCall && !from.call()) ||
+      (to.kind == CommandKind::Collective && !from.collective()) ||
       (to.kind == CommandKind::Copy &&
        (!from.copy() || !from.copy()->source() || !from.copy()->target() ||
         !from.copy()->size())))
@@ -239,6 +329,9 @@ bool Decoder::command(const fb::Command &from, Command &to) {
   if (isCall &&
       (!call(*from.call(), to.call) || !operands(from.operands(), to.operands)))
     return false;
+  if (to.kind == CommandKind::Collective)
+    return collective(*from.collective(), to.collective) &&
+           operands(from.operands(), to.operands);
   if (to.kind == CommandKind::Copy) {
     return range(from.copy()->source(), to.source) &&
            range(from.copy()->target(), to.target) &&
@@ -273,6 +366,8 @@ bool Decoder::program(const fb::Program &from, Program &to) {
       if (!command(*commands->Get(i), to.commands[i]))
         return false;
   }
+  if (from.mesh() && !mesh(*from.mesh(), to.mesh))
+    return false;
   to.streams = from.streams();
   to.events = from.events();
   to.minBatch = from.min_batch();

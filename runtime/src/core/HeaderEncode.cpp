@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "HeaderCodec.h"
 #include "Limits.h"
+#include "ModuleFile.h"
 #include "module_generated.h"
 
 #include <map>
@@ -64,13 +65,27 @@ private:
     std::vector<fbs::Offset<fb::Port>> encoded;
     for (const Port &value : values) {
       auto desc = tensor(value.tensor);
-      encoded.push_back(
-          fb::CreatePort(builder, desc, value.segment, value.donatedTo));
+      // What a program for one rank lacks is not stored.
+      fbs::Offset<fbs::Vector<fbs::Offset<fb::AxisList>>> sharding;
+      fbs::Offset<fbs::Vector<int64_t>> global;
+      if (!value.sharding.empty()) {
+        std::vector<fbs::Offset<fb::AxisList>> lists;
+        for (const std::vector<uint32_t> &axes : value.sharding)
+          lists.push_back(
+              fb::CreateAxisList(builder, builder.CreateVector(axes)));
+        sharding = builder.CreateVector(lists);
+      }
+      if (!value.globalShape.empty())
+        global = builder.CreateVector(value.globalShape);
+      encoded.push_back(fb::CreatePort(builder, desc, value.segment,
+                                       value.donatedTo, sharding, global));
     }
     return builder.CreateVector(encoded);
   }
 
   fbs::Offset<fb::LibraryCall> call(const LibraryCall &value);
+  fbs::Offset<fb::CollectiveCall> collective(const CollectiveCall &value);
+  fbs::Offset<fb::Mesh> mesh(const Mesh &value);
   fbs::Offset<fb::Launch> launch(const KernelLaunch &value);
   fbs::Offset<fb::Command> command(const Command &value);
   fbs::Offset<fb::Program> program(const Program &value);
@@ -124,6 +139,30 @@ fbs::Offset<fb::LibraryCall> Encoder::call(const LibraryCall &value) {
   return table.Finish();
 }
 
+fbs::Offset<fb::CollectiveCall>
+Encoder::collective(const CollectiveCall &value) {
+  auto axes = builder.CreateVector(value.axes);
+  std::vector<fbs::Offset<fb::CollectivePart>> parts;
+  for (const CollectivePart &part : value.parts)
+    parts.push_back(fb::CreateCollectivePart(builder, uint8_t(part.dtype),
+                                             part.inPlace, shape(part.shape)));
+  auto partList = builder.CreateVector(parts);
+  auto sources = builder.CreateVector(value.sources);
+  auto targets = builder.CreateVector(value.targets);
+  return fb::CreateCollectiveCall(builder, uint8_t(value.op),
+                                  uint8_t(value.reduction), axes, partList,
+                                  value.dim, value.splitDim, value.concatDim,
+                                  value.root, sources, targets, value.bucket);
+}
+
+fbs::Offset<fb::Mesh> Encoder::mesh(const Mesh &value) {
+  auto name = text(value.name);
+  std::vector<fbs::Offset<fb::MeshAxis>> axes;
+  for (const auto &[axis, size] : value.axes)
+    axes.push_back(fb::CreateMeshAxis(builder, text(axis), size));
+  return fb::CreateMesh(builder, name, builder.CreateVector(axes));
+}
+
 fbs::Offset<fb::Launch> Encoder::launch(const KernelLaunch &value) {
   auto list = operands(value.operands);
   fb::Affine units(value.units.scale, value.units.base);
@@ -143,10 +182,14 @@ fbs::Offset<fb::Command> Encoder::command(const Command &value) {
   fbs::Offset<fbs::Vector<const fb::Operand *>> callOperands;
   fbs::Offset<fb::Launch> launchOffset, fallbackOffset;
   fbs::Offset<fb::Copy> copyOffset;
-  if (isCall) {
+  bool isCollective = value.kind == CommandKind::Collective;
+  fbs::Offset<fb::CollectiveCall> collectiveOffset;
+  if (isCall)
     callOffset = call(value.call);
+  if (isCollective)
+    collectiveOffset = collective(value.collective);
+  if (isCall || isCollective)
     callOperands = operands(value.operands);
-  }
   if (value.kind == CommandKind::Launch || (isCall && value.hasTail))
     launchOffset = launch(value.launch);
   if (isCall && value.hasFallback)
@@ -164,10 +207,12 @@ fbs::Offset<fb::Command> Encoder::command(const Command &value) {
     table.add_launch(launchOffset);
   if (!fallbackOffset.IsNull())
     table.add_fallback(fallbackOffset);
-  if (isCall) {
+  if (isCall)
     table.add_call(callOffset);
+  if (isCollective)
+    table.add_collective(collectiveOffset);
+  if (isCall || isCollective)
     table.add_operands(callOperands);
-  }
   if (!copyOffset.IsNull())
     table.add_copy(copyOffset);
   table.add_event(value.event);
@@ -187,9 +232,13 @@ fbs::Offset<fb::Program> Encoder::program(const Program &value) {
   for (const Command &each : value.commands)
     commands.push_back(command(each));
   auto commandList = builder.CreateVector(commands);
+  fbs::Offset<fb::Mesh> meshOffset;
+  if (!value.mesh.axes.empty())
+    meshOffset = mesh(value.mesh);
   return fb::CreateProgram(builder, name, inputs, outputs, segmentList,
                            commandList, value.streams, value.events,
-                           value.minBatch, value.maxBatch, value.peakBytes);
+                           value.minBatch, value.maxBatch, value.peakBytes,
+                           meshOffset);
 }
 
 std::vector<uint8_t> Encoder::encode(const Module &module) {
@@ -245,7 +294,8 @@ static uint64_t estimateSize(const Module &module) {
   uint64_t bytes = 4096;
   for (const Command &command : module.program.commands)
     bytes +=
-        16 + 32 * (command.operands.size() + command.launch.operands.size());
+        16 + 32 * (command.operands.size() + command.launch.operands.size() +
+                   command.collective.parts.size());
   bytes += 40 * (module.program.inputs.size() + module.program.outputs.size() +
                  module.parameters.size() + module.kernels.size());
   for (const auto &[key, value] : module.provenance)
@@ -265,4 +315,13 @@ Expected<std::vector<uint8_t>> fusion::rt::encodeHeader(const Module &module) {
   if (bytes.size() > limits::kHeaderBytes)
     return tooLarge;
   return bytes;
+}
+
+Expected<Digest> fusion::rt::scheduleHash(const Program &program) {
+  Module module;
+  module.program = program;
+  auto bytes = encodeHeader(module);
+  if (!bytes)
+    return bytes.status();
+  return sha256(bytes->data(), bytes->size());
 }

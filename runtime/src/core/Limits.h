@@ -18,12 +18,14 @@ constexpr uint64_t kSections = 64;
 constexpr uint64_t kRank = 16;
 constexpr uint64_t kElements = uint64_t(1) << 48;
 constexpr uint64_t kCommands = 10000000;
-constexpr uint64_t kOperands = 65536; ///< of one command
+constexpr uint64_t kOperands = 65536;    ///< of one command
 constexpr uint64_t kCudaOperands = 4000; ///< of 32,764 bytes of arguments
 constexpr int64_t kCudaBlocks = (int64_t(1) << 31) - 1; ///< of one grid
 constexpr uint64_t kStreams = 256;
 constexpr uint64_t kEvents = 1000000;
 constexpr uint64_t kAlignment = 4096;
+constexpr uint64_t kRanks = 1024;
+constexpr uint64_t kMeshAxes = 16;
 constexpr int64_t kBatch = int64_t(1) << 32;
 /// Interval visits of one schedule verification: bounds adversarial input; an
 /// ordinary program needs a few per operand.

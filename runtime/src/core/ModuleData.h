@@ -137,6 +137,53 @@ struct LibraryCall {
   bool causal = false; ///< Attention: keys t > s + (T - S) are left out
 };
 
+enum class CollectiveOp : uint8_t {
+  AllReduce,
+  AllGather,
+  ReduceScatter,
+  AllToAll,
+  Broadcast,
+  Permute,
+  AxisIndex
+};
+
+/// How a collective combines elements. In the order of the group's ranks,
+/// floats in f64 and rounded once; `Mean` divides before it rounds (integers:
+/// towards zero).
+enum class Reduction : uint8_t { Sum, Mean, Min, Max, Prod };
+
+/// One tensor of a collective.
+struct CollectivePart {
+  DType dtype = DType::F32;
+  std::vector<Affine> shape; ///< of the input
+  /// AllReduce, Broadcast, Permute: one operand is input and output.
+  bool inPlace = false;
+};
+
+/// What the ranks of a group do together. The group of a rank on `axes` are the
+/// ranks that agree with it on all other axes of the mesh, numbered row-major
+/// over `axes` in the order written.
+///
+/// Operands, part by part: `input, output`, or one operand that is both if the
+/// part is in place. AxisIndex has no part and one operand, an i64: the rank's
+/// number in its group. Result shapes: AllGather multiplies `dim` by the
+/// group's size, ReduceScatter divides it, AllToAll divides `splitDim` and
+/// multiplies `concatDim`; a rank without a source in Permute gets zeros.
+///
+/// The collectives of one stream and one list of axes share a communicator and
+/// run in list order.
+struct CollectiveCall {
+  CollectiveOp op = CollectiveOp::AllReduce;
+  Reduction reduction = Reduction::Sum; ///< AllReduce, ReduceScatter
+  std::vector<uint32_t> axes;           ///< indices into the mesh's
+  std::vector<CollectivePart> parts;
+  int64_t dim = 0;                       ///< AllGather, ReduceScatter
+  int64_t splitDim = 0, concatDim = 0;   ///< AllToAll
+  int64_t root = 0;                      ///< Broadcast: number in the group
+  std::vector<int64_t> sources, targets; ///< Permute: numbers in the group
+  int64_t bucket = -1; ///< for names in traces; -1: not of a bucket
+};
+
 /// A kernel of the module's native code run over `units` independent units of
 /// work. The CPU may split [0, units) into ranges of at least `grain` units,
 /// run them in any order and on any thread: the result is the same. On a GPU a
@@ -162,7 +209,8 @@ struct Command {
   uint32_t stream = 0;
   std::string name; ///< the group or op it came from, for messages and traces
 
-  KernelLaunch launch; ///< Launch
+  KernelLaunch launch;       ///< Launch
+  CollectiveCall collective; ///< Collective; its operands are `operands`
   /// Call. `operands` belong to the library call. If `hasTail`, `launch` is run
   /// on the call's output as its epilogue; the backend may interleave the two
   /// over the output's leading dimension (of L rows; launch.units is then a
@@ -190,10 +238,25 @@ struct Port {
   TensorDesc tensor;
   uint32_t segment = 0;
   int32_t donatedTo = -1; ///< inputs: index of the output, or -1
+  /// In a program with a mesh: the mesh axes that cut each dimension, major
+  /// first; empty: the whole tensor on every rank. `tensor.shape` is one
+  /// rank's.
+  std::vector<std::vector<uint32_t>> sharding;
+  /// The tensor's shape over all ranks where a dimension was padded to be cut
+  /// evenly; empty: the local one times the sizes of its axes.
+  std::vector<int64_t> globalShape;
+};
+
+/// The ranks of a program, row-major over named axes: the last varies fastest.
+/// Without axes there is one rank.
+struct Mesh {
+  std::string name;
+  std::vector<std::pair<std::string, uint32_t>> axes; ///< name, size
 };
 
 struct Program {
   std::string name;
+  Mesh mesh;
   std::vector<Port> inputs, outputs;
   std::vector<Segment> segments;
   std::vector<Command> commands;

@@ -101,6 +101,10 @@ Expected<std::shared_ptr<LoadedModule>> loadModuleFile(const std::string &path);
 Expected<std::shared_ptr<LoadedModule>> loadModuleMemory(const void *data,
                                                          size_t size);
 
+/// Identifies what a program does, without kernels' code and weights: the
+/// SHA-256 of its encoded form. Ranks of one job compare it.
+Expected<Digest> scheduleHash(const Program &program);
+
 /// Identifies the build of compiler and runtime: equal in both if they were
 /// built from the same sources. The compiler stores it in `Module::buildId`.
 const char *buildId();

@@ -58,6 +58,7 @@ public:
 
   Status verify() {
     FUSION_RT_TRY(verifyHead());
+    FUSION_RT_TRY(verifyMesh(program.mesh));
     FUSION_RT_TRY(verifySegments());
     FUSION_RT_TRY(verifyPorts());
     FUSION_RT_TRY(verifyNativeCode());
@@ -165,6 +166,7 @@ Status ModuleVerifier::verifyPorts() {
   std::vector<bool> bound(program.segments.size());
   auto verifyPort = [&](const Port &port, SegmentKind kind, const char *what) {
     FUSION_RT_TRY(verifyTensor(port.tensor, program, what));
+    FUSION_RT_TRY(verifySharding(program.mesh, port, program.maxBatch));
     std::string name =
         std::string(what) + " '" + escape(port.tensor.name) + "': ";
     if (port.tensor.name.empty())
@@ -372,7 +374,12 @@ Status ModuleVerifier::verifyCommand(const Command &command) {
     }
     return {};
   case CommandKind::Collective:
-    return bad("collectives are not supported by this runtime", command.name);
+    if (isCuda)
+      return bad("a collective in a module for a GPU; this runtime has them on "
+                 "the CPU",
+                 command.name);
+    return verifyCollective(command, program.mesh, program.minBatch,
+                            program.maxBatch);
   case CommandKind::Record:
   case CommandKind::Wait:
     return {};

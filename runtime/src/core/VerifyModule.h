@@ -21,6 +21,17 @@ Status verifyLibraryCall(const LibraryCall &call,
                          const std::string &name, int64_t minBatch,
                          int64_t maxBatch);
 
+/// At most 16 axes and 1,024 ranks, distinct names.
+Status verifyMesh(const Mesh &mesh);
+
+/// The sharding and the global shape of a port of a verified mesh.
+Status verifySharding(const Mesh &mesh, const Port &port, int64_t maxBatch);
+
+/// One collective on a verified mesh: axes, dimensions, and that each operand
+/// is as large as its shape says.
+Status verifyCollective(const Command &command, const Mesh &mesh,
+                        int64_t minBatch, int64_t maxBatch);
+
 } // namespace fusion::rt
 
 #endif // FUSION_RUNTIME_CORE_VERIFYMODULE_H

@@ -333,6 +333,9 @@ Status ScheduleVerifier::checkDisjoint(const Command &command) {
     for (const Operand &operand : command.launch.operands)
       add(operand.range, operand.writes, false,
           operand.reads && operand.writes);
+  if (command.kind == CommandKind::Collective)
+    for (const Operand &operand : command.operands)
+      add(operand.range, operand.writes, true, false);
   if (command.kind == CommandKind::Copy) {
     add(command.source, false, true, false);
     add(command.target, true, true, false);
@@ -465,7 +468,8 @@ Status ScheduleVerifier::verify() {
       FUSION_RT_TRY(wait(command.event));
       break;
     case CommandKind::Collective:
-      return bad("collectives are not supported by this runtime");
+      FUSION_RT_TRY(operands(command.operands));
+      break;
     }
   }
   return checkOutputs();

@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Checked.h"
+#include "Communicator.h"
 #include "Executor.h"
 #include "HostMemory.h"
+#include "Mesh.h"
 #include "NativeCode.h"
 #include "Plan.h"
 #include "Text.h"
@@ -32,7 +34,8 @@ public:
   CpuExecutor(const ModuleView &view, const SessionOptions &options)
       : view(view), program(view.module.program), limit(options.memoryLimit),
         threads(options.threads > 0 ? options.threads : availableThreads()),
-        stop(options.stop) {}
+        stop(options.stop), communicator(options.communicator),
+        progress(options.progress) {}
 
   Status initialize();
   Status prepare(int64_t batch) override;
@@ -42,6 +45,7 @@ public:
   Counters counters() const override { return total; }
 
 private:
+  Status connectRanks();
   Status allocateArena();
   Status growScratchpad(uint64_t size);
 
@@ -50,6 +54,10 @@ private:
   uint64_t limit;
   int threads;
   const volatile std::sig_atomic_t *stop;
+  std::shared_ptr<Communicator> communicator;
+  RankProgress *progress;
+  std::vector<Group> groups;
+  std::unique_ptr<Streams> streams;
   std::unique_ptr<NativeCode> code;
   std::unique_ptr<Library> library;
   Buffer arena, scratchpad;
@@ -108,8 +116,30 @@ Status CpuExecutor::allocateArena() {
   return {};
 }
 
+Status CpuExecutor::connectRanks() {
+  uint32_t ranks = rankCount(program.mesh);
+  if (ranks > 1 && !communicator)
+    return Status(Code::Usage, "the module is for " + std::to_string(ranks) +
+                                   " ranks; run it with --ranks " +
+                                   std::to_string(ranks));
+  if (communicator && communicator->size() != ranks)
+    return Status(Code::Usage, "the module is for " + std::to_string(ranks) +
+                                   " ranks, the job has " +
+                                   std::to_string(communicator->size()) +
+                                   "; give --ranks " + std::to_string(ranks));
+  groups = groupsOf(program, communicator ? communicator->rank() : 0);
+  if (program.streams > 1)
+    streams = std::make_unique<Streams>(program.streams, program.events);
+  if (groups.empty())
+    return {};
+  if (!communicator) // a mesh of one rank
+    communicator = makeHostCommunicator(0, 1, nullptr, nullptr, 0);
+  return communicator->connect(groups);
+}
+
 Status CpuExecutor::initialize() {
   FUSION_RT_TRY(allocateArena());
+  FUSION_RT_TRY(connectRanks());
   auto loaded = NativeCode::load(view.module);
   if (!loaded)
     return loaded.status();
@@ -142,7 +172,8 @@ Status CpuExecutor::prepare(int64_t batch) {
   if (plans.count(batch))
     return {};
   ThreadCountScope scope(threads);
-  auto plan = makePlan(view, *library, code->kernels(), segments, batch);
+  auto plan = makePlan(view, *library, code->kernels(), segments, groups,
+                       communicator ? communicator->rank() : 0, batch);
   if (!plan)
     return plan.status();
   FUSION_RT_TRY(
@@ -167,7 +198,9 @@ Status CpuExecutor::run(int64_t batch, void *const *bases, Observer *observer) {
     segments[port.segment] = static_cast<char *>(bases[port.segment]);
   ThreadCountScope scope(threads);
   current->bind(segments);
-  FUSION_RT_TRY(current->execute(*library, threads, observer, stop));
+  FUSION_RT_TRY(
+      current->execute({*library, threads, observer, stop, streams.get(),
+                        communicator.get(), progress}));
   ++total.runs;
   total.launches += perRun.launches;
   total.tails += perRun.tails;
@@ -175,6 +208,7 @@ Status CpuExecutor::run(int64_t batch, void *const *bases, Observer *observer) {
   total.copies += perRun.copies;
   total.records += perRun.records;
   total.waits += perRun.waits;
+  total.collectives += perRun.collectives;
   total.bytesRead += perRun.bytesRead;
   total.bytesWritten += perRun.bytesWritten;
   return {};

@@ -15,5 +15,6 @@ Hooks fusion::rt::findHooks() {
   find("fusion_rt_on_launch", hooks.onLaunch);
   find("fusion_rt_on_call", hooks.onCall);
   find("fusion_rt_on_copy", hooks.onCopy);
+  find("fusion_rt_on_collective", hooks.onCollective);
   return hooks;
 }

@@ -9,6 +9,7 @@
 //   void fusion_rt_on_call(const char *name); // a library primitive; those of
 //                                 // one command may come from several threads
 //   void fusion_rt_on_copy(const char *name, long long bytes);
+//   void fusion_rt_on_collective(const char *name); // from its stream's thread
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_RUNTIME_CPU_HOOKS_H
@@ -21,6 +22,7 @@ struct Hooks {
   void (*onLaunch)(const char *, long long, long long, int) = nullptr;
   void (*onCall)(const char *) = nullptr;
   void (*onCopy)(const char *, long long) = nullptr;
+  void (*onCollective)(const char *) = nullptr;
 };
 
 /// Looks the functions up in the process.

@@ -103,7 +103,13 @@ dnnl_status_t Plan::runStep(const Step &step, dnnl_stream_t stream,
   case Step::Fill:
     fill(step);
     return dnnl_success;
+  case Step::Position:
+    *static_cast<int64_t *>(slots[step.slot]) = step.begin;
+    return dnnl_success;
   case Step::Members:
+  case Step::Collective:
+  case Step::Record:
+  case Step::Wait:
     return dnnl_success;
   }
   return dnnl_success;
@@ -131,20 +137,74 @@ dnnl_status_t Plan::runMembers(const Step &step, const Library &library,
   return dnnl_status_t(run.status.load());
 }
 
-Status Plan::execute(const Library &library, int threads, Observer *observer,
-                     const volatile std::sig_atomic_t *stop) {
+Status Plan::runCollective(const Step &step, const PlanContext &context) {
+  CollectiveRun &run = collectives[size_t(step.begin)];
+  uint32_t slot = step.slot;
+  for (size_t i = 0; i < run.parts.size(); ++i) {
+    PartBuffer &part = run.parts[i];
+    part.input = static_cast<char *>(slots[slot++]);
+    part.output = run.call->parts[i].inPlace
+                      ? const_cast<char *>(part.input)
+                      : static_cast<char *>(slots[slot++]);
+  }
+  const Command &command = program->commands[step.command];
+  if (hooks.onCollective)
+    hooks.onCollective(command.name.c_str());
+  StreamProgress *progress =
+      context.progress ? &context.progress->stream(command.stream) : nullptr;
+  if (progress)
+    progress->enter(step.command, StreamProgress::Collective);
+  Status status = context.communicator->run(run);
+  if (progress)
+    progress->enter(step.command, StreamProgress::Running);
+  if (status.ok())
+    return {};
+  return Status(status.code(),
+                "command " + std::to_string(step.command) + " '" +
+                    escape(command.name) + "' (" +
+                    collectiveName(command.collective.op) +
+                    "): " + status.message(),
+                command.name, status.rank());
+}
+
+Status Plan::execute(const PlanContext &context) {
+  if (streamSteps.empty() ||
+      (context.observer && context.observer->needsOrder()))
+    return executeSteps(context, 0, steps.size(), context.threads);
+  return context.streams->run([&](uint32_t stream) -> Status {
+    // The library and its pool of threads belong to stream 0.
+    for (auto [begin, end] : streamSteps[stream])
+      FUSION_RT_TRY(
+          executeSteps(context, begin, end, stream == 0 ? context.threads : 1));
+    return {};
+  });
+}
+
+Status Plan::executeSteps(const PlanContext &context, size_t begin, size_t end,
+                          int threads) {
+  const Library &library = context.library;
+  Observer *observer = context.observer;
   dnnl_stream_t stream = library.stream();
   static const volatile std::sig_atomic_t never = 0;
-  if (!stop)
-    stop = &never;
-  for (size_t i = 0; i < steps.size(); ++i) {
+  const volatile std::sig_atomic_t *stop = context.stop ? context.stop : &never;
+  bool ordered = streamSteps.empty() || (observer && observer->needsOrder());
+  for (size_t i = begin; i < end; ++i) {
     const Step &step = steps[i];
     if (__builtin_expect(*stop != 0, 0))
       return Status(Code::Internal, "interrupted");
     if (observer && step.startsCommand)
       observer->before(step.command);
-    dnnl_status_t status;
-    if (step.kind == Step::Members && threads > 1) {
+    dnnl_status_t status = dnnl_success;
+    if (step.kind == Step::Collective) {
+      FUSION_RT_TRY(runCollective(step, context));
+    } else if (step.kind == Step::Record) {
+      if (!ordered)
+        context.streams->record(uint32_t(step.begin));
+    } else if (step.kind == Step::Wait) {
+      if (!ordered)
+        FUSION_RT_TRY(context.streams->wait(uint32_t(step.begin),
+                                            uint32_t(step.end), stop));
+    } else if (step.kind == Step::Members && threads > 1) {
       status = runMembers(step, library, threads);
       i = memberStarts[size_t(step.end - 1)] - 1;
     } else {
@@ -160,6 +220,9 @@ Status Plan::execute(const Library &library, int threads, Observer *observer,
     }
     if (observer && (i + 1 == steps.size() || steps[i + 1].startsCommand))
       observer->after(step.command);
+    if (context.progress)
+      context.progress->stream(program->commands[step.command].stream)
+          .enter(step.command, StreamProgress::Running);
   }
   return {};
 }

@@ -2,10 +2,13 @@
 #ifndef FUSION_RUNTIME_CPU_PLAN_H
 #define FUSION_RUNTIME_CPU_PLAN_H
 
+#include "Communicator.h"
 #include "Executor.h"
 #include "Hooks.h"
 #include "Library.h"
 #include "NativeCode.h"
+#include "Progress.h"
+#include "Streams.h"
 
 namespace fusion::rt {
 
@@ -13,21 +16,46 @@ namespace fusion::rt {
 struct Step {
   /// Members: the steps behind it are those of small independent calls, which
   /// threads may share.
-  enum Kind : uint8_t { Kernel, Primitive, Copy, Add, Fill, Members } kind;
+  /// Record and Wait are only in programs of several streams.
+  enum Kind : uint8_t {
+    Kernel,
+    Primitive,
+    Copy,
+    Add,
+    Fill,
+    Members,
+    Collective,
+    Position,
+    Record,
+    Wait
+  } kind;
   bool startsCommand = false; ///< the first step of its command
   bool isTail = false;        ///< a kernel that is a call's epilogue
   uint32_t command = 0;
   /// Kernel: its buffers start here. Copy: target, source. Add: output, addend.
-  /// Fill: output, bias, addend.
+  /// Fill: output, bias, addend. Collective: the operands. Position: output.
   uint32_t slot = 0;
   uint32_t argumentCount = 0; ///< Primitive
   bool oneThread = false;     ///< Primitive, Add: too small to share
   KernelFunction function = nullptr;
   /// Kernel: units. Copy: bytes, Add: elements in end. Members: positions in
-  /// `memberStarts`; the last of them is where the steps end.
+  /// `memberStarts`; the last of them is where the steps end. Collective: index
+  /// into `collectives` in begin. Position: the value in begin. Record, Wait:
+  /// the event in begin; Wait: how often it has been recorded in end.
   int64_t begin = 0, end = 0, grain = 1;
   dnnl_primitive_t primitive = nullptr;
   const dnnl_exec_arg_t *arguments = nullptr;
+};
+
+/// What runs a plan's steps.
+struct PlanContext {
+  const Library &library;
+  int threads;
+  Observer *observer;
+  const volatile std::sig_atomic_t *stop; ///< see `SessionOptions`
+  Streams *streams;                       ///< of programs with several
+  Communicator *communicator;             ///< of programs with a mesh
+  RankProgress *progress;                 ///< or null
 };
 
 /// The steps of a program at one batch, with resolved addresses. Only inputs
@@ -41,13 +69,17 @@ public:
   /// Points everything at the given segment bases.
   void bind(const std::vector<char *> &segments);
   void setScratchpad(void *memory);
-  /// Runs all steps. `stop`: see `SessionOptions`.
-  Status execute(const Library &library, int threads, Observer *observer,
-                 const volatile std::sig_atomic_t *stop);
+  /// Runs all steps: in list order on this thread, which is a legal order of
+  /// the streams, or each stream on its own thread.
+  Status execute(const PlanContext &context);
 
 private:
   friend class PlanBuilder;
 
+  /// Runs steps [begin, end) on up to `threads` threads.
+  Status executeSteps(const PlanContext &context, size_t begin, size_t end,
+                      int threads);
+  Status runCollective(const Step &step, const PlanContext &context);
   /// Runs one step; returns a oneDNN status.
   dnnl_status_t runStep(const Step &step, dnnl_stream_t stream, int threads);
   /// Runs the members behind a step on several threads.
@@ -74,6 +106,9 @@ private:
   std::vector<std::pair<dnnl_memory_t, uint64_t>> temporaryMemories;
   uint64_t temporaryOffset = 0;
   std::vector<uint32_t> memberStarts; ///< steps
+  std::vector<CollectiveRun> collectives;
+  /// By stream, if there are several: its runs of steps.
+  std::vector<std::vector<std::pair<size_t, size_t>>> streamSteps;
   std::vector<SlotPatch> slotPatches;
   std::vector<MemoryPatch> memoryPatches;
   std::vector<char *> bound; ///< the bases at the last `bind`
@@ -85,11 +120,12 @@ private:
 };
 
 /// Flattens the module's program at `batch`. `segments` are the bases of all
-/// segments but inputs and outputs.
+/// segments but inputs and outputs; `groups` are those of `rank`.
 Expected<std::unique_ptr<Plan>>
 makePlan(const ModuleView &view, Library &library,
          const std::vector<KernelFunction> &kernels,
-         const std::vector<char *> &segments, int64_t batch);
+         const std::vector<char *> &segments, const std::vector<Group> &groups,
+         uint32_t rank, int64_t batch);
 
 } // namespace fusion::rt
 

@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Checked.h"
+#include "Mesh.h"
 #include "Plan.h"
+#include "Text.h"
 #include "Threads.h"
 
 #include <algorithm>
@@ -31,15 +33,20 @@ class PlanBuilder {
 public:
   PlanBuilder(const ModuleView &view, Library &library,
               const std::vector<KernelFunction> &kernels,
-              const std::vector<char *> &segments, int64_t batch)
+              const std::vector<char *> &segments,
+              const std::vector<Group> &groups, uint32_t rank, int64_t batch)
       : program(view.module.program), library(library), kernels(kernels),
-        segments(segments), batch(batch), plan(std::make_unique<Plan>()) {}
+        segments(segments), groups(groups), rank(rank), batch(batch),
+        recorded(program.events), plan(std::make_unique<Plan>()) {}
 
   Expected<std::unique_ptr<Plan>> build();
 
 private:
   Status addCall(const Command &command);
   Status addMembers(const Command &command);
+  void addCollective(const Command &each);
+  void addEvent(const Command &each);
+  void splitStreams();
   Status addPrimitive(const Command &command, const Operand *operands,
                       int64_t from, int64_t rows);
   void addKernel(const KernelLaunch &launch, int64_t begin, int64_t end);
@@ -64,7 +71,10 @@ private:
   Library &library;
   const std::vector<KernelFunction> &kernels;
   const std::vector<char *> &segments;
+  const std::vector<Group> &groups;
+  uint32_t rank;
   int64_t batch;
+  std::vector<int64_t> recorded; ///< by event, so far in list order
   std::unique_ptr<Plan> plan;
   uint64_t temporaryBytes = 0;
   /// Whether two ranges begin at the same byte, donated ones included.
@@ -374,6 +384,55 @@ Status PlanBuilder::addCall(const Command &command) {
   return {};
 }
 
+void PlanBuilder::addCollective(const Command &each) {
+  const CollectiveCall &call = each.collective;
+  bool isPosition = call.op == CollectiveOp::AxisIndex;
+  Step &step = addStep(isPosition ? Step::Position : Step::Collective);
+  if (isPosition) {
+    step.begin = positionOn(program.mesh, call.axes, rank);
+  } else {
+    step.begin = int64_t(plan->collectives.size());
+    CollectiveRun run;
+    run.call = &call;
+    run.group = groupIndex(groups, each);
+    run.command = command;
+    for (const CollectivePart &part : call.parts) {
+      PartBuffer buffer;
+      buffer.dtype = part.dtype;
+      for (Affine dim : part.shape)
+        buffer.shape.push_back(*evaluate(dim, batch));
+      run.parts.push_back(std::move(buffer));
+    }
+    plan->collectives.push_back(std::move(run));
+  }
+  for (const Operand &operand : each.operands)
+    addSlot(operand.range);
+}
+
+/// A wait is for the last record before it in list order.
+void PlanBuilder::addEvent(const Command &each) {
+  if (program.streams == 1)
+    return;
+  bool records = each.kind == CommandKind::Record;
+  Step &step = addStep(records ? Step::Record : Step::Wait);
+  step.begin = each.event;
+  step.end = records ? ++recorded[each.event] : recorded[each.event];
+}
+
+void PlanBuilder::splitStreams() {
+  if (program.streams == 1)
+    return;
+  plan->streamSteps.resize(program.streams);
+  for (size_t i = 0; i < plan->steps.size(); ++i) {
+    auto &runs =
+        plan->streamSteps[program.commands[plan->steps[i].command].stream];
+    if (!runs.empty() && runs.back().second == i)
+      runs.back().second = i + 1;
+    else
+      runs.emplace_back(i, i + 1);
+  }
+}
+
 Expected<std::unique_ptr<Plan>> PlanBuilder::build() {
   plan->batch = batch;
   plan->program = &program;
@@ -387,16 +446,27 @@ Expected<std::unique_ptr<Plan>> PlanBuilder::build() {
       addKernel(each.launch, 0, *evaluate(each.launch.units, batch));
       break;
     case CommandKind::Call:
+      if (each.stream != 0)
+        return Status(Code::Rejected,
+                      "command '" + escape(each.name) +
+                          "': library calls of the CPU run on stream 0",
+                      each.name);
       FUSION_RT_TRY(addCall(each));
       break;
     case CommandKind::Copy:
       addCopy(each.target, 0, each.source, 0,
               uint64_t(*evaluate(each.copySize, batch)));
       break;
-    default:
+    case CommandKind::Collective:
+      addCollective(each);
+      break;
+    case CommandKind::Record:
+    case CommandKind::Wait:
+      addEvent(each);
       break;
     }
   }
+  splitStreams();
   plan->temporaryOffset = (plan->scratchpadBytes + 63) & ~uint64_t(63);
   if (temporaryBytes)
     plan->scratchpadBytes = plan->temporaryOffset + temporaryBytes;
@@ -406,6 +476,9 @@ Expected<std::unique_ptr<Plan>> PlanBuilder::build() {
 Expected<std::unique_ptr<Plan>>
 fusion::rt::makePlan(const ModuleView &view, Library &library,
                      const std::vector<KernelFunction> &kernels,
-                     const std::vector<char *> &segments, int64_t batch) {
-  return PlanBuilder(view, library, kernels, segments, batch).build();
+                     const std::vector<char *> &segments,
+                     const std::vector<Group> &groups, uint32_t rank,
+                     int64_t batch) {
+  return PlanBuilder(view, library, kernels, segments, groups, rank, batch)
+      .build();
 }

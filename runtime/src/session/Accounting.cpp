@@ -49,6 +49,8 @@ Counters fusion::rt::countCommands(const Program &program) {
       ++counters.waits;
       break;
     case CommandKind::Collective:
+      ++counters.collectives;
+      countOperands(command.operands, counters);
       break;
     }
   }

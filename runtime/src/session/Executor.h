@@ -20,14 +20,17 @@ struct Counters {
   uint64_t calls = 0;
   uint64_t copies = 0;
   uint64_t records = 0, waits = 0;
+  uint64_t collectives = 0;
   uint64_t bytesRead = 0, bytesWritten = 0;
 };
 
-/// Sees each command of a run, for profiles and NaN checks. Commands come in
-/// list order; `buffers` gives the address of any range.
+/// Sees each command of a run, for profiles and NaN checks.
 class Observer {
 public:
   virtual ~Observer() = default;
+  /// Whether commands must come one by one in list order. If not, those of
+  /// different streams may come at once, each stream's from one thread.
+  virtual bool needsOrder() const { return true; }
   virtual void before(size_t) {}
   virtual void after(size_t) {}
 };
@@ -39,6 +42,9 @@ struct MemoryUse {
   uint64_t scratchpad = 0; ///< of library calls
   uint64_t total() const { return arena + packed + scratchpad; }
 };
+
+class Communicator;
+struct RankProgress;
 
 struct SessionOptions {
   /// "cpu", "cuda" or "null"; empty: what the module is for.
@@ -56,6 +62,10 @@ struct SessionOptions {
   /// The cuda backend times the libraries' algorithms when it plans a call, or
   /// takes what was found earlier on a device of this kind, and remembers it.
   bool autotune = false;
+  /// Of a program with a mesh: what connects this rank with the others.
+  std::shared_ptr<Communicator> communicator;
+  /// Gets what each stream does, or null; outlives the session.
+  RankProgress *progress = nullptr;
 };
 
 /// Microseconds of single runs on buffers of the device.

@@ -7,6 +7,8 @@
 #include "Inputs.h"
 #include "Checked.h"
 #include "FloatBits.h"
+#include "Mesh.h"
+#include "Shards.h"
 #include "Text.h"
 
 #include <algorithm>
@@ -105,8 +107,74 @@ static Status inferBatch(const TensorDesc &desc, const Tensor &tensor,
   return {};
 }
 
+/// Takes "@2" off a name that no input has as it is: the rank, or -1.
+static int takeRank(const Program &program, std::string &name) {
+  size_t at = name.rfind('@');
+  if (at == std::string::npos || at + 1 == name.size() ||
+      name.size() - at > 5 || program.mesh.axes.empty() ||
+      name.find_first_not_of("0123456789", at + 1) != std::string::npos)
+    return -1;
+  for (const Port &port : program.inputs)
+    if (port.tensor.name == name)
+      return -1;
+  int rank = std::atoi(&name[at + 1]);
+  name.resize(at);
+  return rank;
+}
+
+/// Turns the tensors that were given into this rank's.
+static Status takeOwn(const Program &program, uint32_t rank,
+                      std::map<std::string, Tensor> &given) {
+  std::map<std::string, Tensor> own, whole;
+  for (auto &[key, tensor] : given) {
+    std::string name = key;
+    int only = takeRank(program, name);
+    if (only >= int(rankCount(program.mesh)))
+      return Status(Code::Usage, "input '" + escape(key) +
+                                     "': the module has no rank " +
+                                     std::to_string(only));
+    if (only >= 0 && only != int(rank))
+      own.try_emplace(name); // of another rank: only its name counts
+    else
+      (only >= 0 ? own : whole)[name] = std::move(tensor);
+  }
+  given.clear();
+  for (auto &[name, tensor] : whole) {
+    auto port = std::find_if(
+        program.inputs.begin(), program.inputs.end(),
+        [&, &name = name](const Port &p) { return p.tensor.name == name; });
+    if (port == program.inputs.end()) {
+      given[name] = std::move(tensor); // said below
+      continue;
+    }
+    auto shard = cutShard(program.mesh, *port, tensor, rank);
+    if (!shard)
+      return Status(shard.status().code(), "input " + shard.status().message());
+    given[name] = std::move(*shard);
+  }
+  for (auto &[name, tensor] : own)
+    if (!tensor.bytes.empty() || !tensor.shape.empty() || !given.count(name))
+      given[name] = std::move(tensor);
+  return {};
+}
+
+/// A random tensor over all ranks, cut.
+static Tensor randomShard(const Program &program, const Port &port,
+                          int64_t batch, uint64_t seed, uint32_t rank) {
+  if (program.mesh.axes.empty())
+    return randomTensor(port.tensor, batch, seed);
+  TensorDesc whole = port.tensor;
+  std::vector<int64_t> sizes =
+      globalShape(program.mesh, port, shapeAt(port.tensor.shape, batch));
+  for (size_t d = 0; d < sizes.size(); ++d)
+    whole.shape[d] = {0, sizes[d]};
+  auto shard = cutShard(program.mesh, port, randomTensor(whole, 1, seed), rank);
+  return shard ? std::move(*shard) : Tensor();
+}
+
 Expected<RunInputs> fusion::rt::collectInputs(const Program &program,
-                                              const RunOptions &options) {
+                                              const RunOptions &options,
+                                              uint32_t rank) {
   std::map<std::string, Tensor> given;
   if (!options.inputsArchive.empty()) {
     auto archive = readNpzFile(options.inputsArchive);
@@ -121,6 +189,8 @@ Expected<RunInputs> fusion::rt::collectInputs(const Program &program,
     if (!given.emplace(name, std::move(*tensor)).second)
       return Status(Code::Usage, "input '" + escape(name) + "' is given twice");
   }
+  if (!program.mesh.axes.empty())
+    FUSION_RT_TRY(takeOwn(program, rank, given));
   for (const auto &entry : given)
     if (std::none_of(
             program.inputs.begin(), program.inputs.end(),
@@ -155,7 +225,7 @@ Expected<RunInputs> fusion::rt::collectInputs(const Program &program,
     result.tensors.push_back(
         found != given.end()
             ? std::move(found->second)
-            : randomTensor(port.tensor, batch, *options.randomSeed));
+            : randomShard(program, port, batch, *options.randomSeed, rank));
   }
   return result;
 }

@@ -16,8 +16,10 @@ struct RunInputs {
 
 /// Reads, makes and checks all inputs. Errors are `Usage` and name the input
 /// with what was expected and what was given.
+/// Of a program with a mesh those of `rank`: files hold tensors over all ranks,
+/// or by NAME@R one rank's.
 Expected<RunInputs> collectInputs(const Program &program,
-                                  const RunOptions &options);
+                                  const RunOptions &options, uint32_t rank);
 
 /// A tensor of this type at `batch`, filled from `seed` as --help says; the
 /// same seed and name give the same values everywhere.

@@ -5,7 +5,9 @@
 //===----------------------------------------------------------------------===//
 #include "Inspect.h"
 #include "Checked.h"
+#include "Communicator.h"
 #include "Executor.h"
+#include "Mesh.h"
 #include "Text.h"
 
 #include <cstdio>
@@ -54,6 +56,53 @@ static const char *activationText(Activation activation) {
   static const char *const names[] = {"", " +relu", " +gelu_tanh",
                                       " +gelu_erf"};
   return names[uint8_t(activation)];
+}
+
+/// "dp, tp".
+static std::string axesText(const Mesh &mesh,
+                            const std::vector<uint32_t> &axes) {
+  std::string text;
+  for (uint32_t axis : axes)
+    text += (text.empty() ? "" : ", ") + escape(mesh.axes[axis].first);
+  return text;
+}
+
+/// " cut [dp] [] of [5, 4]".
+static std::string shardingText(const Mesh &mesh, const Port &port) {
+  std::string text = port.sharding.empty() ? "" : " cut";
+  for (const std::vector<uint32_t> &axes : port.sharding)
+    text += " [" + axesText(mesh, axes) + "]";
+  std::vector<Affine> global;
+  for (int64_t size : port.globalShape)
+    global.push_back({0, size});
+  return global.empty() ? text : text + " of " + shapeText(global);
+}
+
+static void printCollective(const Program &program, const Command &command) {
+  static const char *const reductions[] = {"sum", "mean", "min", "max", "prod"};
+  const CollectiveCall &call = command.collective;
+  std::printf("collective '%s': %s", escape(command.name).c_str(),
+              collectiveName(call.op));
+  bool scatters = call.op == CollectiveOp::ReduceScatter;
+  if (scatters || call.op == CollectiveOp::AllReduce)
+    std::printf(" %s", reductions[uint8_t(call.reduction)]);
+  if (scatters || call.op == CollectiveOp::AllGather)
+    std::printf(" dim %lld", (long long)call.dim);
+  if (call.op == CollectiveOp::AllToAll)
+    std::printf(" split %lld concat %lld", (long long)call.splitDim,
+                (long long)call.concatDim);
+  if (call.op == CollectiveOp::Broadcast)
+    std::printf(" root %lld", (long long)call.root);
+  for (size_t i = 0; i < call.sources.size(); ++i)
+    std::printf(" %lld->%lld", (long long)call.sources[i],
+                (long long)call.targets[i]);
+  if (call.bucket >= 0)
+    std::printf(" bucket %lld", (long long)call.bucket);
+  std::printf(" on [%s]", axesText(program.mesh, call.axes).c_str());
+  for (const CollectivePart &part : call.parts)
+    std::printf(" %s %s%s", dtypeName(part.dtype),
+                shapeText(part.shape).c_str(), part.inPlace ? " in place" : "");
+  std::printf(" %s", operandsText(command.operands).c_str());
 }
 
 static void printCommand(const Module &module, size_t index) {
@@ -106,7 +155,7 @@ static void printCommand(const Module &module, size_t index) {
                 command.event);
     break;
   case CommandKind::Collective:
-    std::printf("collective");
+    printCollective(module.program, command);
     break;
   }
   std::printf("\n");
@@ -139,15 +188,24 @@ void fusion::rt::printModule(const LoadedModule &loaded,
       escape(program.name).c_str(), (long long)program.minBatch,
       (long long)program.maxBatch, program.streams, program.events,
       bytesText(program.peakBytes).c_str());
+  if (!program.mesh.axes.empty()) {
+    std::printf("mesh @%s of %u ranks:", escape(program.mesh.name).c_str(),
+                rankCount(program.mesh));
+    for (const auto &[axis, size] : program.mesh.axes)
+      std::printf(" %s = %u", escape(axis).c_str(), size);
+    std::printf("\n");
+  }
   for (const Port &port : program.inputs) {
-    std::printf("  input %s", tensorText(port.tensor).c_str());
+    std::printf("  input %s%s", tensorText(port.tensor).c_str(),
+                shardingText(program.mesh, port).c_str());
     if (port.donatedTo >= 0)
       std::printf(" donated to '%s'",
                   escape(program.outputs[port.donatedTo].tensor.name).c_str());
     std::printf("\n");
   }
   for (const Port &port : program.outputs)
-    std::printf("  output %s\n", tensorText(port.tensor).c_str());
+    std::printf("  output %s%s\n", tensorText(port.tensor).c_str(),
+                shardingText(program.mesh, port).c_str());
   for (size_t i = 0; i < program.segments.size(); ++i)
     std::printf("  segment %zu %s %llu bytes, aligned to %u\n", i,
                 kinds[uint8_t(program.segments[i].kind)],
@@ -155,9 +213,12 @@ void fusion::rt::printModule(const LoadedModule &loaded,
                 program.segments[i].alignment);
   Counters counters = countCommands(program);
   std::printf(
-      "commands: %llu launches, %llu calls, %llu tails, %llu copies\n",
+      "commands: %llu launches, %llu calls, %llu tails, %llu copies",
       (unsigned long long)counters.launches, (unsigned long long)counters.calls,
       (unsigned long long)counters.tails, (unsigned long long)counters.copies);
+  if (counters.collectives)
+    std::printf(", %llu collectives", (unsigned long long)counters.collectives);
+  std::printf("\n");
   for (size_t i = 0; i < program.commands.size(); ++i)
     printCommand(module, i);
   for (const Kernel &kernel : module.kernels) {

@@ -10,8 +10,11 @@
 #include "Text.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
+#include <unistd.h>
 
 using namespace fusion::rt;
 
@@ -25,29 +28,54 @@ double fusion::rt::nowMicroseconds() {
 // TraceObserver
 //===----------------------------------------------------------------------===//
 
-void TraceObserver::before(size_t) { started = nowMicroseconds(); }
+void TraceObserver::before(size_t command) {
+  started[program.commands[command].stream] = nowMicroseconds();
+}
 
 void TraceObserver::after(size_t command) {
-  events.push_back({command, started, nowMicroseconds() - started});
+  double now = nowMicroseconds();
+  double start = started[program.commands[command].stream];
+  std::lock_guard<std::mutex> lock(mutex);
+  events.push_back({command, start, now - start});
+}
+
+std::string TraceObserver::text(double origin) const {
+  static const char *const kinds[] = {"launch",     "call",   "copy",
+                                      "collective", "record", "wait"};
+  std::string text;
+  for (const Event &event : events) {
+    const Command &command = program.commands[event.command];
+    char buffer[200];
+    std::snprintf(buffer, sizeof(buffer),
+                  "\"cat\": \"%s\", \"ph\": \"X\", \"pid\": %u, \"tid\": %u, "
+                  "\"ts\": %.3f, \"dur\": %.3f, \"args\": {\"command\": %zu}}",
+                  kinds[uint8_t(command.kind)], rank, command.stream,
+                  event.start - origin, event.duration, event.command);
+    text += std::string(&event == &events.front() ? "" : ",\n") +
+            "{\"name\": \"" + escape(command.name) + "\", " + buffer;
+  }
+  return text;
+}
+
+Status TraceObserver::append(int file, double origin) const {
+  std::string events = text(origin);
+  size_t done = 0;
+  while (done < events.size()) {
+    ssize_t count = ::write(file, &events[done], events.size() - done);
+    if (count < 0 && errno != EINTR)
+      return Status(Code::Resources, std::string("can't keep the profile: ") +
+                                         std::strerror(errno));
+    done += count > 0 ? size_t(count) : 0;
+  }
+  return {};
 }
 
 Status TraceObserver::write(const std::string &path) const {
-  static const char *const kinds[] = {"launch",     "call",   "copy",
-                                      "collective", "record", "wait"};
-  std::string text = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [";
-  double origin = events.empty() ? 0 : events.front().start;
-  for (const Event &event : events) {
-    const Command &command = program.commands[event.command];
-    char buffer[160];
-    std::snprintf(buffer, sizeof(buffer),
-                  "\"cat\": \"%s\", \"ph\": \"X\", \"pid\": 0, \"tid\": %u, "
-                  "\"ts\": %.3f, \"dur\": %.3f, \"args\": {\"command\": %zu}}",
-                  kinds[uint8_t(command.kind)], command.stream,
-                  event.start - origin, event.duration, event.command);
-    text += std::string(&event == &events.front() ? "\n" : ",\n") +
-            "{\"name\": \"" + escape(command.name) + "\", " + buffer;
-  }
-  text += "\n]}\n";
+  double origin = 0;
+  for (const Event &event : events)
+    origin = origin == 0 ? event.start : std::min(origin, event.start);
+  std::string text = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n" +
+                     this->text(origin) + "\n]}\n";
   return writeFileAtomically(path, text.data(), text.size());
 }
 

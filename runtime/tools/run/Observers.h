@@ -4,6 +4,7 @@
 
 #include "Session.h"
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,23 +13,33 @@ namespace fusion::rt {
 /// Microseconds of a monotonic clock.
 double nowMicroseconds();
 
-/// Times each command; writes a Chrome trace (chrome://tracing, Perfetto).
+/// Times each command; writes a Chrome trace (chrome://tracing, Perfetto): a
+/// process a rank, a thread a stream.
 class TraceObserver final : public Observer {
 public:
-  explicit TraceObserver(const Program &program) : program(program) {}
+  explicit TraceObserver(const Program &program, uint32_t rank = 0)
+      : program(program), rank(rank), started(program.streams) {}
+  bool needsOrder() const override { return false; }
   void before(size_t command) override;
   void after(size_t command) override;
   /// Writes the trace atomically.
   Status write(const std::string &path) const;
+  /// Appends the events, between commas, to an open file; their times are since
+  /// `origin` microseconds of the clock.
+  Status append(int file, double origin) const;
 
 private:
   struct Event {
     size_t command;
     double start, duration;
   };
+  std::string text(double origin) const;
+
   const Program &program;
+  uint32_t rank;
+  std::mutex mutex;
   std::vector<Event> events;
-  double started = 0;
+  std::vector<double> started; ///< by stream
 };
 
 /// Finds the first command that writes a NaN although it read none. Looks at

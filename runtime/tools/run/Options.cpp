@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "Options.h"
 #include "Checked.h"
+#include "Limits.h"
 #include "Text.h"
 
 #include <cstdlib>
@@ -57,6 +58,18 @@ How to run:
                            file MODULE.fsn.sig is its Ed25519 signature by the
                            public key in the PEM file KEY
 
+Ranks (a module that was compiled for a mesh; CPU):
+  --ranks N                start N processes, one a rank, and end with them. An
+                           input file holds the tensor over all ranks and is cut
+                           as the module says; NAME@R=FILE.npy gives rank R a
+                           tensor of its own. Outputs go to DIR/rankR/NAME.npy;
+                           --check reads these, or DIR/NAME.npy over all ranks.
+                           Threads are shared among the ranks
+  --init-timeout SECONDS   until all ranks are ready to run (default 60)
+  --collective-timeout SECONDS
+                           end with 8 if ranks wait for each other and none has
+                           moved for so long; 0: never (default 30)
+
 Measurements:
   --bench N                N timed runs after warm-up: median, p10, p90. On a
                            GPU the inputs are copied there once; a wall time is
@@ -70,7 +83,7 @@ Measurements:
   --help, --version
 
 Exit codes: 0 ok, 1 a check failed, 2 usage, 4 module rejected, 5 environment,
-6 resources, 7 the GPU failed, 8 timeout, 9 internal error, 128+n signal n.
+6 resources, 7 the GPU or a rank failed, 8 timeout, 9 internal error, 128+n signal n.
 
 bf16 tensors are .npy files of type u2 (or V2) that hold the 16-bit patterns.
 )";
@@ -213,6 +226,22 @@ static Status parseValue(const std::string &name, const std::string &value,
     if (!isNumber || number > 1000000)
       return badValue(name, value, "seconds, from 0 to 1000000");
     options.opTimeout = double(number);
+    return {};
+  }
+  if (name == "ranks") {
+    if (!isNumber || number == 0 || number > limits::kRanks)
+      return badValue(name, value, "a number from 1 to 1024");
+    options.ranks = uint32_t(number);
+    return {};
+  }
+  if (name == "init-timeout" || name == "collective-timeout") {
+    char *end = nullptr;
+    double seconds = std::strtod(value.c_str(), &end);
+    bool isInit = name == "init-timeout";
+    if (value.empty() || *end || !(seconds >= 0) || seconds > 1000000 ||
+        (isInit && seconds == 0))
+      return badValue(name, value, "seconds, up to 1000000");
+    (isInit ? options.initTimeout : options.collectiveTimeout) = seconds;
     return {};
   }
   if (name == "device") {

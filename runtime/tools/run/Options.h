@@ -28,6 +28,9 @@ struct RunOptions {
   std::optional<double> opTimeout;
   bool json = false, inspect = false, nanCheck = false, findFault = false;
   bool autotune = false;
+  uint32_t ranks = 0; ///< processes to start; 0: not given
+  double initTimeout = 60, collectiveTimeout = 30; ///< seconds; the latter's 0:
+                                                   ///< any time
   bool help = false, version = false;
 };
 

@@ -63,11 +63,11 @@ void Report::printText() const {
   if (options.backend == "null")
     std::printf("entries of one run: %" PRIu64 " launches, %" PRIu64
                 " calls, %" PRIu64 " tails, %" PRIu64 " copies, %" PRIu64
-                " records, %" PRIu64 " waits; %" PRIu64 " bytes read, %" PRIu64
-                " written; arena %" PRIu64 " bytes\n",
+                " records, %" PRIu64 " waits, %" PRIu64 " collectives; %" PRIu64
+                " bytes read, %" PRIu64 " written; arena %" PRIu64 " bytes\n",
                 counters.launches, counters.calls, counters.tails,
                 counters.copies, counters.records, counters.waits,
-                counters.bytesRead, counters.bytesWritten,
+                counters.collectives, counters.bytesRead, counters.bytesWritten,
                 session.module().program.peakBytes);
   if (!times.empty())
     std::printf("bench: %zu runs, batch %lld: median %.3f us, p10 %.3f us, "
@@ -89,10 +89,11 @@ void Report::printJson() const {
   std::printf(", \"counts\": {\"launches\": %" PRIu64 ", \"calls\": %" PRIu64
               ", \"tails\": %" PRIu64 ", \"copies\": %" PRIu64
               ", \"records\": %" PRIu64 ", \"waits\": %" PRIu64
-              ", \"bytes_read\": %" PRIu64 ", \"bytes_written\": %" PRIu64 "}",
+              ", \"collectives\": %" PRIu64 ", \"bytes_read\": %" PRIu64
+              ", \"bytes_written\": %" PRIu64 "}",
               counters.launches, counters.calls, counters.tails,
               counters.copies, counters.records, counters.waits,
-              counters.bytesRead, counters.bytesWritten);
+              counters.collectives, counters.bytesRead, counters.bytesWritten);
   std::printf(", \"memory\": {\"planned_arena\": %" PRIu64
               ", \"arena\": %" PRIu64 ", \"packed_weights\": %" PRIu64
               ", \"scratchpad\": %" PRIu64 ", \"staging\": %" PRIu64 "}",

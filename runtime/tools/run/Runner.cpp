@@ -10,10 +10,14 @@
 #include "Inputs.h"
 #include "Inspect.h"
 #include "Interrupt.h"
+#include "Launcher.h"
+#include "Mesh.h"
 #include "Observers.h"
 #include "Process.h"
+#include "Ranks.h"
 #include "Report.h"
 #include "Session.h"
+#include "Shards.h"
 #include "Text.h"
 #include "Trust.h"
 #include "Watchdog.h"
@@ -106,6 +110,12 @@ static std::vector<Tensor> takeOutputs(const Program &program, int64_t batch,
   return tensors;
 }
 
+/// Where a rank's files are.
+static std::string rankFolder(const std::string &directory,
+                              const RankContext *rank) {
+  return rank ? directory + "/rank" + std::to_string(rank->rank) : directory;
+}
+
 /// Makes a folder and those above it that are missing.
 static Status makeDirectories(const std::string &directory) {
   for (size_t end = 0; end != std::string::npos;) {
@@ -151,12 +161,14 @@ static Status writeOutputs(const Program &program,
 
 /// No file that is read is written, before anything runs.
 static Status checkOutputPaths(const Program &program,
-                               const RunOptions &options) {
+                               const RunOptions &options,
+                               const RankContext *rank) {
+  std::string outputFolder = rankFolder(options.outputDirectory, rank),
+              checkFolder = rankFolder(options.checkDirectory, rank);
   std::vector<std::string> written{options.profilePath}, read;
   if (!options.outputDirectory.empty())
     for (const auto &output : program.outputs)
-      written.push_back(options.outputDirectory + "/" +
-                        fileName(output.tensor.name));
+      written.push_back(outputFolder + "/" + fileName(output.tensor.name));
   for (const auto &[name, path] : options.inputs)
     read.push_back(path);
   read.push_back(options.inputsArchive);
@@ -164,8 +176,7 @@ static Status checkOutputPaths(const Program &program,
   // What is compared with must not be what was just written.
   if (!options.checkDirectory.empty())
     for (const auto &output : program.outputs)
-      read.push_back(options.checkDirectory + "/" +
-                     fileName(output.tensor.name));
+      read.push_back(checkFolder + "/" + fileName(output.tensor.name));
   std::string path = findOverwritten(written, read);
   if (path.empty())
     return {};
@@ -176,15 +187,41 @@ static Status checkOutputPaths(const Program &program,
           (path == options.profilePath ? "--profile" : "--output-dir"));
 }
 
+/// What an output is compared with: the file of the rank, or its shard of the
+/// file over all ranks.
+static Expected<Tensor> readExpected(const Program &program, const Port &port,
+                                     const std::string &directory,
+                                     const RankContext *rank) {
+  std::string name = fileName(port.tensor.name);
+  if (!rank)
+    return readNpyFile(directory + "/" + name);
+  std::string own = rankFolder(directory, rank) + "/" + name;
+  if (access(own.c_str(), F_OK) == 0)
+    return readNpyFile(own);
+  auto whole = readNpyFile(directory + "/" + name);
+  if (!whole)
+    return whole.status();
+  auto shard = cutShard(program.mesh, port, *whole, rank->rank);
+  if (!shard)
+    return Status(Code::CheckFailed, "output " + shard.status().message());
+  return shard;
+}
+
 static Status checkOutputs(const Program &program,
-                           const std::vector<Tensor> &tensors,
-                           const std::string &directory, Report &report) {
+                           const std::vector<Tensor> &outputs,
+                           const std::string &directory,
+                           const RankContext *rank, Report &report) {
   bool allMatch = true;
+  std::vector<Tensor> tensors = outputs;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorDesc &desc = program.outputs[i].tensor;
-    auto expected = readNpyFile(directory + "/" + fileName(desc.name));
+    auto expected = readExpected(program, program.outputs[i], directory, rank);
     if (!expected)
       return expected.status();
+    if (rank && expected->shape == tensors[i].shape) {
+      clearPadding(program.mesh, program.outputs[i], rank->rank, tensors[i]);
+      clearPadding(program.mesh, program.outputs[i], rank->rank, *expected);
+    }
     if (expected->dtype != tensors[i].dtype ||
         expected->shape != tensors[i].shape)
       return Status(Code::CheckFailed,
@@ -232,7 +269,7 @@ static Status bench(Session &session, const RunInputs &inputs, Buffers &buffers,
 
 static Status runOnce(Session &session, const RunInputs &inputs,
                       Buffers &buffers, double seconds,
-                      const RunOptions &options) {
+                      const RunOptions &options, const RankContext *rank) {
   auto run = [&](Observer *observer) {
     // A command's limit is not that of the run.
     Watchdog watchdog(observer ? 0 : seconds);
@@ -252,11 +289,26 @@ static Status runOnce(Session &session, const RunInputs &inputs,
   if (!options.profilePath.empty()) {
     // The first run pages memory in and wakes threads: profile the second.
     FUSION_RT_TRY(run(nullptr));
-    TraceObserver observer(program);
+    TraceObserver observer(program, rank ? rank->rank : 0);
     FUSION_RT_TRY(run(&observer));
+    if (rank && rank->traceFile >= 0)
+      return observer.append(rank->traceFile, rank->traceOrigin);
     return observer.write(options.profilePath);
   }
   return options.nanCheck ? Status() : run(nullptr);
+}
+
+/// Whether ranks are needed, and how many.
+static Status checkRanks(const Program &program, const RunOptions &options) {
+  uint32_t ranks = rankCount(program.mesh);
+  if (options.ranks == 0 || options.ranks == ranks)
+    return {};
+  return Status(
+      Code::Usage,
+      "the module is for " +
+          (ranks == 1 ? "one rank" : std::to_string(ranks) + " ranks") +
+          ", --ranks gives " + std::to_string(options.ranks) +
+          "; compile it with --mesh for as many");
 }
 
 Status fusion::rt::runModule(const RunOptions &options) {
@@ -276,9 +328,19 @@ Status fusion::rt::runModule(const RunOptions &options) {
   }
   if (options.backend != "null" && !(*loaded)->view.module.kernels.empty())
     FUSION_RT_TRY(checkTrust(**loaded, options.trust));
+  FUSION_RT_TRY(checkRanks(program, options));
+  if (options.ranks > 0 && !program.mesh.axes.empty() &&
+      options.backend != "null")
+    return launchRanks(options, *loaded);
+  return runLoaded(options, *loaded, nullptr);
+}
 
-  FUSION_RT_TRY(checkOutputPaths(program, options));
-  auto inputs = collectInputs(program, options);
+Status fusion::rt::runLoaded(const RunOptions &options,
+                             const std::shared_ptr<LoadedModule> &loaded,
+                             RankContext *rank) {
+  const Program &program = loaded->view.module.program;
+  FUSION_RT_TRY(checkOutputPaths(program, options, rank));
+  auto inputs = collectInputs(program, options, rank ? rank->rank : 0);
   if (!inputs)
     return inputs.status();
   SessionOptions sessionOptions;
@@ -290,7 +352,11 @@ Status fusion::rt::runModule(const RunOptions &options) {
   sessionOptions.stop = interruptFlag();
   if (options.opTimeout)
     sessionOptions.timeout = *options.opTimeout;
-  auto session = Session::create(*loaded, sessionOptions);
+  if (rank) {
+    sessionOptions.communicator = rank->communicator;
+    sessionOptions.progress = rank->progress;
+  }
+  auto session = Session::create(loaded, sessionOptions);
   if (!session)
     return session.status();
   FUSION_RT_TRY((*session)->prepare(inputs->batch));
@@ -299,9 +365,14 @@ Status fusion::rt::runModule(const RunOptions &options) {
   Buffers buffers;
   FUSION_RT_TRY(makeBuffers(program, *inputs, buffers));
 
+  if (rank) {
+    // From here on a rank that waits for another one is watched.
+    FUSION_RT_TRY(rank->meet("ready"));
+    rank->progress->setPhase(RankProgress::Working);
+  }
   Report report(options, **session, inputs->batch);
   double seconds = options.opTimeout.value_or(0);
-  FUSION_RT_TRY(runOnce(**session, *inputs, buffers, seconds, options));
+  FUSION_RT_TRY(runOnce(**session, *inputs, buffers, seconds, options, rank));
   if (interruptSignal())
     return Status(Code::Internal, "interrupted");
   if (options.findFault)
@@ -310,15 +381,22 @@ Status fusion::rt::runModule(const RunOptions &options) {
   report.setCounters((*session)->executor().counters());
   Status checked;
   if (!options.checkDirectory.empty()) {
-    checked = checkOutputs(program, outputs, options.checkDirectory, report);
+    checked =
+        checkOutputs(program, outputs, options.checkDirectory, rank, report);
     if (!checked.ok() && checked.code() != Code::CheckFailed)
       return checked;
   }
-  if (!options.outputDirectory.empty())
-    FUSION_RT_TRY(writeOutputs(program, outputs, options.outputDirectory));
   if (options.benchRuns > 0)
     FUSION_RT_TRY(
         bench(**session, *inputs, buffers, options.benchRuns, seconds, report));
+  if (rank) {
+    // No rank writes anything unless all have run.
+    rank->progress->setPhase(RankProgress::Ending);
+    FUSION_RT_TRY(rank->meet("ran"));
+  }
+  if (!options.outputDirectory.empty())
+    FUSION_RT_TRY(writeOutputs(program, outputs,
+                               rankFolder(options.outputDirectory, rank)));
   report.print();
   return checked;
 }

@@ -1,0 +1,52 @@
+//===- Progress.h - Words that say how far a rank is ------------*- C++ -*-===//
+//
+// A rank writes them, whoever watches over it reads them from memory they
+// share, even when the rank is stopped. One writer a stream, no locks.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_RUNTIME_COMM_PROGRESS_H
+#define FUSION_RUNTIME_COMM_PROGRESS_H
+
+#include <atomic>
+#include <cstdint>
+
+namespace fusion::rt {
+
+/// Where one stream of a rank is.
+struct alignas(64) StreamProgress {
+  enum State : uint32_t { Idle, Running, Collective };
+  std::atomic<uint64_t> changes{0};     ///< grows with every step
+  std::atomic<uint64_t> collectives{0}; ///< entered
+  std::atomic<uint32_t> command{0};
+  std::atomic<uint32_t> state{Idle};
+
+  void enter(uint32_t newCommand, State newState) {
+    command.store(newCommand, std::memory_order_relaxed);
+    if (newState == Collective)
+      collectives.fetch_add(1, std::memory_order_relaxed);
+    state.store(newState, std::memory_order_relaxed);
+    changes.fetch_add(1, std::memory_order_release);
+  }
+};
+
+/// One rank's words; streams beyond the last share it.
+struct RankProgress {
+  static constexpr uint32_t kStreams = 8;
+  /// What the rank does beside running its program.
+  enum Phase : uint32_t { Joining, Loading, Working, Ending, Done };
+  std::atomic<uint32_t> phase{Joining};
+  std::atomic<uint64_t> changes{0};
+  StreamProgress streams[kStreams];
+
+  StreamProgress &stream(uint32_t index) {
+    return streams[index < kStreams ? index : kStreams - 1];
+  }
+  void setPhase(Phase value) {
+    phase.store(value, std::memory_order_relaxed);
+    changes.fetch_add(1, std::memory_order_release);
+  }
+};
+
+} // namespace fusion::rt
+
+#endif // FUSION_RUNTIME_COMM_PROGRESS_H

@@ -1,0 +1,178 @@
+//===- Watch.cpp - Which rank a job waits for -----------------------------===//
+//
+// The rank to blame is one that has not come to the collective in which the
+// others are: of the ranks that are furthest behind, one that does not wait.
+//
+//===----------------------------------------------------------------------===//
+#include "Watch.h"
+#include "Communicator.h"
+#include "Frames.h"
+#include "Text.h"
+
+#include <algorithm>
+
+using namespace fusion::rt;
+
+/// The longest time between two looks that counts, seconds.
+static constexpr double kTick = 0.4;
+
+RankView fusion::rt::readProgress(const RankProgress &progress,
+                                  uint32_t streams) {
+  RankView view;
+  view.changes = progress.changes.load(std::memory_order_acquire);
+  view.phase = progress.phase.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < std::min(streams, RankProgress::kStreams); ++i) {
+    const StreamProgress &stream = progress.streams[i];
+    view.changes += stream.changes.load(std::memory_order_acquire);
+    view.streams.push_back(
+        {stream.command.load(std::memory_order_relaxed),
+         stream.state.load(std::memory_order_relaxed),
+         stream.collectives.load(std::memory_order_relaxed)});
+  }
+  return view;
+}
+
+std::string fusion::rt::encodeView(const RankView &view) {
+  std::vector<std::string> fields{std::to_string(view.phase),
+                                  std::to_string(view.changes),
+                                  std::to_string(view.streams.size())};
+  for (const StreamView &stream : view.streams) {
+    fields.push_back(std::to_string(stream.command));
+    fields.push_back(std::to_string(stream.state));
+    fields.push_back(std::to_string(stream.collectives));
+  }
+  std::string text;
+  for (const std::string &field : fields)
+    text += field + " ";
+  return text;
+}
+
+bool fusion::rt::decodeView(const std::string &payload, RankView &view) {
+  std::vector<uint64_t> numbers;
+  uint64_t number = 0;
+  for (char c : payload) {
+    if (c == ' ') {
+      numbers.push_back(number);
+      number = 0;
+    } else if (c >= '0' && c <= '9') {
+      number = number * 10 + uint64_t(c - '0');
+    } else {
+      return false;
+    }
+  }
+  if (numbers.size() < 3 || numbers[2] > RankProgress::kStreams ||
+      numbers.size() != 3 + 3 * numbers[2])
+    return false;
+  view = {uint32_t(numbers[0]), numbers[1], {}};
+  for (size_t i = 3; i < numbers.size(); i += 3)
+    view.streams.push_back(
+        {uint32_t(numbers[i]), uint32_t(numbers[i + 1]), numbers[i + 2]});
+  return true;
+}
+
+/// Whether a rank waits for others.
+static bool waits(const RankView &rank) {
+  if (rank.phase == RankProgress::Ending)
+    return true;
+  for (const StreamView &stream : rank.streams)
+    if (stream.state == StreamProgress::Collective)
+      return true;
+  return false;
+}
+
+static uint64_t entered(const RankView &rank) {
+  uint64_t count = 0;
+  for (const StreamView &stream : rank.streams)
+    count += stream.collectives;
+  return count;
+}
+
+std::string Watch::where(const RankView &rank) const {
+  switch (rank.phase) {
+  case RankProgress::Joining:
+    return "has not joined";
+  case RankProgress::Loading:
+    return "prepares its run";
+  case RankProgress::Ending:
+  case RankProgress::Done:
+    return "has ended its program";
+  default:
+    break;
+  }
+  const StreamView *at = nullptr;
+  for (const StreamView &stream : rank.streams)
+    if (!at || stream.state == StreamProgress::Collective)
+      at = &stream;
+  if (!at || at->state == StreamProgress::Idle ||
+      at->command >= program.commands.size())
+    return "is before its first command";
+  const Command &command = program.commands[at->command];
+  std::string name = "command " + std::to_string(at->command) + " '" +
+                     escape(command.name, 256) + "'";
+  if (command.kind == CommandKind::Collective)
+    name += std::string(" (") + collectiveName(command.collective.op) + ")";
+  bool inside = at->state == StreamProgress::Collective;
+  return std::string(inside ? "waits in " : "last did ") + name + ", " +
+         std::to_string(entered(rank)) + " collectives entered";
+}
+
+std::string Watch::table(const std::vector<RankView> &ranks) const {
+  std::string text;
+  for (size_t i = 0; i < ranks.size() && i < 64; ++i)
+    text += "  rank " + std::to_string(i) + " " + where(ranks[i]) + "\n";
+  return text;
+}
+
+int Watch::lateRank(const std::vector<RankView> &ranks) const {
+  int late = -1;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].phase == RankProgress::Ending)
+      continue;
+    if (late < 0 || std::make_pair(entered(ranks[i]), waits(ranks[i])) <
+                        std::make_pair(entered(ranks[size_t(late)]),
+                                       waits(ranks[size_t(late)])))
+      late = int(i);
+  }
+  return late;
+}
+
+bool Watch::isSlow() {
+  bool slow = limit > 0 && quiet > limit / 2 && !warned;
+  warned |= slow;
+  return slow;
+}
+
+Status Watch::look(const std::vector<RankView> &ranks, double now) {
+  double passed = last < 0 ? 0 : std::clamp(now - last, 0.0, kTick);
+  last = now;
+  bool moved = changes.size() != ranks.size(), waiting = false;
+  changes.resize(ranks.size());
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    moved |= changes[i] != ranks[i].changes;
+    changes[i] = ranks[i].changes;
+    waiting |= waits(ranks[i]);
+  }
+  if (moved || !waiting) {
+    quiet = 0;
+    warned = false;
+    return {};
+  }
+  quiet += passed;
+  if (limit <= 0 || quiet <= limit)
+    return {};
+  int late = lateRank(ranks);
+  std::string who = late < 0 ? "no rank moves"
+                             : "rank " + std::to_string(late) + " " +
+                                   where(ranks[size_t(late)]);
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (int(i) != late && waits(ranks[i])) {
+      who += "; rank " + std::to_string(i) + " " + where(ranks[i]);
+      break;
+    }
+  char seconds[32];
+  std::snprintf(seconds, sizeof(seconds), "%g", limit);
+  return Status(Code::Timeout,
+                who + "; no rank moved for " + seconds +
+                    " s (--collective-timeout)",
+                {}, late);
+}

@@ -1,0 +1,91 @@
+//===- Ranks.cpp - One rank of a job --------------------------------------===//
+//
+// A rank tells its hub how it ended and leaves the last word to it: which rank
+// failed first is known there.
+//
+//===----------------------------------------------------------------------===//
+#include "Ranks.h"
+#include "Process.h"
+#include "Runner.h"
+#include "Text.h"
+
+#include <unistd.h>
+
+using namespace fusion::rt;
+
+/// A rank that failed waits so long to be told to end.
+static constexpr double kStopSeconds = 3;
+
+Expected<Identity> fusion::rt::makeIdentity(const RunOptions &options,
+                                            const LoadedModule &module,
+                                            uint32_t rank, uint32_t size) {
+  auto schedule = scheduleHash(module.view.module.program);
+  if (!schedule)
+    return schedule.status();
+  std::string runs;
+  for (bool flag : {options.nanCheck, !options.profilePath.empty()})
+    runs += flag ? "1" : "0";
+  return Identity{{"rank", std::to_string(rank)},
+                  {"ranks", std::to_string(size)},
+                  {"module", toHex(module.view.digest)},
+                  {"schedule", toHex(*schedule)},
+                  {"runtime", FUSION_VERSION},
+                  {"build", buildId()},
+                  // How often the program runs, and in which order.
+                  {"runs", std::to_string(options.benchRuns) + " " + runs},
+                  {"device", ""}};
+}
+
+Status RankContext::meet(const std::string &where) {
+  std::vector<char> here{'1'};
+  if (rank != 0) {
+    FUSION_RT_TRY(link->set(where + std::to_string(rank), here));
+    return link->get(where).status();
+  }
+  for (uint32_t other = 1; other < size; ++other)
+    if (auto value = link->get(where + std::to_string(other)); !value)
+      return value.status();
+  return link->set(where, here);
+}
+
+void fusion::rt::endProcess(const Status &reason) {
+  removeTemporaryFile();
+  _exit(int(reason.code()));
+}
+
+static Status joinAndRun(const RunOptions &options,
+                         const std::shared_ptr<LoadedModule> &module,
+                         RankContext &context, const std::string &address) {
+  auto identity = makeIdentity(options, *module, context.rank, context.size);
+  if (!identity)
+    return identity.status();
+  FUSION_RT_TRY(context.link->join(*identity, options.initTimeout));
+  context.progress->setPhase(RankProgress::Loading);
+  if (!groupsOf(module->view.module.program, context.rank).empty()) {
+    auto transports = openTransports(address);
+    if (!transports)
+      return transports.status();
+    // The hub's watch ends a wait; this is for a job that has none.
+    double limit = options.collectiveTimeout > 0
+                       ? 2 * options.collectiveTimeout + 10
+                       : 1e6;
+    context.communicator = makeHostCommunicator(
+        context.rank, context.size, *transports,
+        std::shared_ptr<Rendezvous>(context.link, [](Rendezvous *) {}), limit);
+  } else {
+    context.communicator = makeNullCommunicator(context.rank, context.size);
+  }
+  return runLoaded(options, module, &context);
+}
+
+int fusion::rt::runRank(const RunOptions &options,
+                        const std::shared_ptr<LoadedModule> &module,
+                        RankContext &context, const std::string &address) {
+  Status status = joinAndRun(options, module, context, address);
+  if (status.ok() || status.code() == Code::CheckFailed) {
+    context.progress->setPhase(RankProgress::Ending);
+    Status end = context.link->done(status);
+    return int(end.ok() ? status.code() : end.code());
+  }
+  return int(context.link->fail(status, kStopSeconds).code());
+}
