@@ -116,6 +116,20 @@ static constexpr FusionRuleInfo kRules[] = {
      "a communication would start, or be waited for, at another time"},
     {FusionRule::PlanFile, "plan-file", false,
      "the plan file has the two in different groups"},
+    {FusionRule::PartitionSplit, "partition-split", true,
+     "each rank computes a part of the result"},
+    {FusionRule::PartitionPartial, "partition-partial", true,
+     "each rank combines a part of the elements; the ranks' results are "
+     "combined where a value is needed"},
+    {FusionRule::PartitionPadded, "partition-padded", true,
+     "the ranks do not divide the size: the last parts are filled up, and what "
+     "fills them reaches no sum and no result"},
+    {FusionRule::PartitionStored, "partition-stored", true,
+     "shards of a parameter are gathered where it is used"},
+    {FusionRule::PartitionWhole, "partition-whole", false,
+     "the op needs the whole dimension that is cut"},
+    {FusionRule::PartitionConflict, "partition-conflict", false,
+     "the op is split along another dimension, which moves fewer bytes"},
 };
 
 llvm::ArrayRef<FusionRuleInfo> fusion::getFusionRules() { return kRules; }

@@ -25,6 +25,9 @@ using namespace fusion;
 #define GET_ATTRDEF_CLASSES
 #include "fusion/IR/FusionAttributes.cpp.inc"
 
+/// How an argument is cut over the mesh.
+static constexpr llvm::StringLiteral kShardingAttr = "fusion.sharding";
+
 namespace {
 
 struct FusionVersion final : DialectVersion {
@@ -95,9 +98,46 @@ LogicalResult FusionDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
-LogicalResult FusionDialect::verifyRegionArgAttribute(Operation *op, unsigned,
-                                                      unsigned,
+/// `[["dp"], []]`: a list of mesh axes for each dimension, none of them twice.
+/// The axes are looked up where the program is partitioned.
+static LogicalResult verifySharding(Operation *op, Type type, Attribute value) {
+  auto error = [&] {
+    return op->emitError() << "'" << kShardingAttr << "' must ";
+  };
+  auto lists = dyn_cast<ArrayAttr>(value);
+  if (!lists)
+    return error() << "be a list of lists of axes, one for each dimension";
+  llvm::SmallDenseSet<StringRef> seen;
+  for (Attribute list : lists) {
+    auto axes = dyn_cast<ArrayAttr>(list);
+    if (!axes)
+      return error() << "be a list of lists of axes, one for each dimension";
+    for (Attribute axis : axes) {
+      auto name = dyn_cast<StringAttr>(axis);
+      if (!name)
+        return error() << "name axes by strings";
+      if (!seen.insert(name.getValue()).second)
+        return error() << "name the axis " << axis << " once";
+    }
+  }
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || tensor.getRank() != int64_t(lists.size()))
+    return error() << "have one list for each dimension of " << type;
+  return success();
+}
+
+LogicalResult FusionDialect::verifyRegionArgAttribute(Operation *op,
+                                                      unsigned region,
+                                                      unsigned argument,
                                                       NamedAttribute attr) {
+  if (attr.getName() == kShardingAttr) {
+    auto function = dyn_cast<FunctionOpInterface>(op);
+    if (!function)
+      return op->emitError()
+             << "'" << kShardingAttr << "' belongs on a function's argument";
+    return verifySharding(op, function.getArgumentTypes()[argument],
+                          attr.getValue());
+  }
   if (attr.getName() == kNameAttr && !isa<StringAttr>(attr.getValue()))
     return op->emitError() << "'" << kNameAttr << "' must be a string";
   if (attr.getName() == kDonatedAttr && !isa<IntegerAttr>(attr.getValue()))

@@ -7,6 +7,7 @@
 #include "fusion/Pipelines/CommandLine.h"
 
 #include "fusion/Codegen/DeviceCode.h"
+#include "fusion/Partition/Passes.h"
 
 #include "Process.h"
 
@@ -69,6 +70,14 @@ static Error setMemoryLimit(CommandLine &line, StringRef value) {
   return Error::success();
 }
 
+static Error setMesh(CommandLine &line, StringRef value) {
+  if (Error error = parseMesh(value).takeError())
+    return usage("bad mesh '" + value + "', --mesh, " +
+                 toString(std::move(error)) + ", write it as dp=2,tp=1");
+  line.compile.mesh = value.str();
+  return Error::success();
+}
+
 static Error setCCompilerTimeout(CommandLine &line, StringRef value) {
   unsigned seconds;
   if (value.getAsInteger(10, seconds) || seconds == 0 || seconds > 86400)
@@ -89,9 +98,9 @@ static Error setCCompiler(CommandLine &line, StringRef value) {
 static Error setStopAfter(CommandLine &line, StringRef value) {
   std::optional<Phase> phase = symbolizePhase(value);
   if (!phase || *phase == Phase::Program)
-    return usage(
-        "unknown phase '" + value +
-        "', --stop-after, the phases are: simplify, fuse, codegen, schedule");
+    return usage("unknown phase '" + value +
+                 "', --stop-after, the phases are: simplify, partition, fuse, "
+                 "codegen, schedule");
   line.compile.stopAfter = *phase;
   return Error::success();
 }
@@ -102,7 +111,7 @@ static Error setRunBefore(CommandLine &line, StringRef value) {
   if (!phase || *phase == Phase::Program || pipeline.empty())
     return usage("bad value '" + value +
                  "', --run-before, write PHASE:PASSES with a phase of: "
-                 "simplify, fuse, codegen, schedule");
+                 "simplify, partition, fuse, codegen, schedule");
   line.compile.runBefore.push_back({*phase, pipeline.str()});
   return Error::success();
 }
@@ -182,6 +191,13 @@ static const OptionSpec kOptions[] = {
     {"exact-rewrites-only", "",
      "leave out rewrites that change values, such as BatchNorm folding", true,
      SET(compile.exactRewritesOnly, true)},
+    {"mesh", "axis=n,...",
+     "axes of the ranks and their sizes, such as dp=2,tp=1 (default: the "
+     "model's mesh, or one rank)",
+     true, setMesh},
+    {"shard-state", "",
+     "cut parameters and optimizer state along their first dimension over dp",
+     true, SET(compile.shardState, true)},
     {"no-fuse", "kind,...",
      "kinds of fusion to leave out: horizontal, projections, vertical", true,
      setNoFuse},
@@ -209,8 +225,9 @@ static const OptionSpec kOptions[] = {
     {"c-compiler-timeout", "s", "seconds for one C source (default 60)", false,
      setCCompilerTimeout},
     {"stop-after", "phase",
-     "stop after simplify, fuse, codegen or schedule and write IR text", false,
-     setStopAfter},
+     "stop after simplify, partition, fuse, codegen or schedule and write "
+     "IR text",
+     false, setStopAfter},
     {"dump-dir", "folder", "write the IR after each phase there", false,
      SET(compile.dumpDirectory, value.str())},
     {"plugin", "path", "load a pass plugin (repeatable)", false,
@@ -259,8 +276,8 @@ static Error checkOverwrite(const CommandLine &line) {
   if (!line.output.empty() && line.output != "-")
     written.push_back({getReproducerPath(line.output), "-o"});
   if (!options.dumpDirectory.empty())
-    for (Phase phase : {Phase::Simplify, Phase::Fuse, Phase::Codegen,
-                        Phase::Schedule, Phase::Program})
+    for (Phase phase : {Phase::Simplify, Phase::Partition, Phase::Fuse,
+                        Phase::Codegen, Phase::Schedule, Phase::Program})
       written.push_back(
           {getDumpPath(options.dumpDirectory, phase), "--dump-dir"});
   for (auto &[path, option] : written)

@@ -11,6 +11,7 @@
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/ErrorKind.h"
 #include "fusion/IR/Target.h"
+#include "fusion/Partition/Passes.h"
 #include "fusion/Pipelines/PassWatch.h"
 #include "fusion/Pipelines/Passes.h"
 #include "fusion/Pipelines/Plugins.h"
@@ -27,14 +28,16 @@
 using namespace mlir;
 using namespace fusion;
 
-static constexpr Phase kPhases[] = {Phase::Simplify, Phase::Fuse,
-                                    Phase::Codegen, Phase::Schedule,
-                                    Phase::Program};
+static constexpr Phase kPhases[] = {Phase::Simplify, Phase::Partition,
+                                    Phase::Fuse,     Phase::Codegen,
+                                    Phase::Schedule, Phase::Program};
 
 StringRef fusion::stringifyPhase(Phase phase) {
   switch (phase) {
   case Phase::Simplify:
     return "simplify";
+  case Phase::Partition:
+    return "partition";
   case Phase::Fuse:
     return "fuse";
   case Phase::Codegen:
@@ -82,6 +85,13 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
     simplify.exactRewritesOnly = options.exactRewritesOnly;
     simplify.parameterFolder = options.parameterFolder;
     buildSimplifyPipeline(manager, simplify, getRewriteChecks(options));
+    break;
+  }
+  case Phase::Partition: {
+    PartitionOptions partition;
+    partition.mesh = options.mesh;
+    partition.shardState = options.shardState;
+    buildPartitionPipeline(manager, partition);
     break;
   }
   case Phase::Fuse: {
@@ -152,6 +162,13 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<bool> exactRewritesOnly{
       *this, "exact-rewrites-only",
       llvm::cl::desc("no rewrite that changes values"), llvm::cl::init(false)};
+  Option<std::string> mesh{*this, "mesh",
+                           llvm::cl::desc("axes and sizes, dp=2,tp=1"),
+                           llvm::cl::init("")};
+  Option<bool> shardState{
+      *this, "shard-state",
+      llvm::cl::desc("cut parameters and optimizer state over dp"),
+      llvm::cl::init(false)};
   Option<unsigned> maxOps{
       *this, "max-ops",
       llvm::cl::desc("consecutive ops of a group's longest path"),
@@ -173,6 +190,8 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     options.device = device;
     options.costModel = costModel;
     options.exactRewritesOnly = exactRewritesOnly;
+    options.mesh = mesh;
+    options.shardState = shardState;
     options.maxOps = maxOps;
     options.fuseVertical = vertical;
     options.fuseHorizontal = horizontal;

@@ -8,6 +8,7 @@
 #include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/Partition/Passes.h"
 #include "fusion/Pipelines/Compile.h"
 #include "fusion/Pipelines/Passes.h"
 #include "fusion/Schedule/Passes.h"
@@ -39,6 +40,7 @@ void fusion::registerPasses() {
   registerTransformsPasses();
   registerSimplifyPasses();
   registerSimplifyPipelines();
+  registerPartitionPasses();
   registerFusePasses();
   registerFusePipeline();
   registerCodegenPasses();

@@ -75,6 +75,13 @@ enum class FusionRule : unsigned {
   ReadyTime,
   // A plan file decided.
   PlanFile,
+  // How the ranks of a mesh share an op out.
+  PartitionSplit,
+  PartitionPartial,
+  PartitionPadded,
+  PartitionStored,
+  PartitionWhole,
+  PartitionConflict,
 };
 
 /// One row of the table.

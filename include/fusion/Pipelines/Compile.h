@@ -22,7 +22,7 @@ namespace fusion {
 class KernelProbe;
 
 /// The phases, in the order in which they run.
-enum class Phase { Simplify, Fuse, Codegen, Schedule, Program };
+enum class Phase { Simplify, Partition, Fuse, Codegen, Schedule, Program };
 
 /// `simplify`, `fuse`, ...; the names of --stop-after and of the pipelines.
 llvm::StringRef stringifyPhase(Phase phase);
@@ -43,6 +43,8 @@ struct CompileOptions {
   std::string device;
   std::string costModel = "roofline"; ///< or one of a plugin
   bool exactRewritesOnly = false;
+  std::string mesh;        ///< `dp=2,tp=1`; empty: the model's own
+  bool shardState = false; ///< parameters and optimizer state over dp
   std::string
       parameterFolder; ///< of the parameters' files; empty: the module's own
   unsigned maxOps = 8; ///< consecutive ops of a group's longest path
