@@ -1,6 +1,6 @@
 //===- Donation.cpp - Arguments that give their bytes to results ----------===//
 //
-// One look at each group's inputs, at each result and at each copy. Linear.
+// One look at each command's operands, at each result and at each copy. Linear.
 //
 //===----------------------------------------------------------------------===//
 #include "Donation.h"
@@ -9,32 +9,16 @@
 using namespace mlir;
 using namespace fusion;
 
-Value fusion::rootOf(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getInput();
-  return value;
-}
-
-Value fusion::baseOf(Value value) {
-  while (true) {
-    value = rootOf(value);
-    auto view = value.getDefiningOp<GroupOp>();
-    if (!view || !view->hasAttr(kViewAttr))
-      return value;
-    value = view.getInputs()[cast<OpResult>(value).getResultNumber()];
-  }
-}
-
-/// Whether the kernel of `group` may write `result`, one of its outputs, over
-/// the bytes of `argument`, as far as this group is concerned.
-static bool computesInPlace(GroupOp group, Value result, Value argument) {
+/// Whether the command of `op` may write `result`, one of its outputs, over
+/// the bytes of `argument`, as far as this command is concerned.
+static bool computesInPlace(Operation *op, Value result, Value argument) {
   SmallVector<unsigned> readers;
-  for (auto [i, input] : llvm::enumerate(group.getInputs()))
+  for (auto [i, input] : llvm::enumerate(op->getOperands()))
     if (baseOf(input) == argument)
       readers.push_back(i);
   if (readers.empty())
     return true;
-  auto pairs = group->getAttrOfType<DenseI64ArrayAttr>("fusion.in_place");
+  auto pairs = op->getAttrOfType<DenseI64ArrayAttr>("fusion.in_place");
   // Of a library call, code generation names the addend and nothing else.
   if (readers.size() != 1 || !pairs)
     return false;
@@ -47,19 +31,9 @@ static bool computesInPlace(GroupOp group, Value result, Value argument) {
 }
 
 FailureOr<SmallVector<Donation>>
-fusion::findDonations(func::FuncOp function, ArrayRef<GroupOp> groups) {
+fusion::findDonations(func::FuncOp function, const CommandOrder &commands) {
   auto returned = function.getBody().front().getTerminator()->getOperands();
-  // Position of each group, of the last reader of a value's bytes, and the
-  // values behind results.
-  llvm::DenseMap<Operation *, unsigned> position;
-  llvm::DenseMap<Value, unsigned> lastReader;
-  llvm::DenseSet<Value> returnedRoots;
-  for (GroupOp group : groups) {
-    unsigned at = position.size();
-    position[group] = at;
-    for (Value input : group.getInputs())
-      lastReader[baseOf(input)] = at;
-  }
+  llvm::DenseSet<Value> returnedRoots; // the values behind results
   for (Value value : returned)
     returnedRoots.insert(rootOf(value));
 
@@ -92,11 +66,13 @@ fusion::findDonations(func::FuncOp function, ArrayRef<GroupOp> groups) {
     donation.isIdentity = root == argument;
     // An argument that is another result is copied there at the end, so its
     // bytes are written later still.
-    auto writer = root.getDefiningOp<GroupOp>();
-    if (writer && !returnedRoots.contains(argument))
-      donation.isDirect = (seededBug(12) || lastReader.lookup(argument) <=
-                                                position.lookup(writer)) &&
-                          computesInPlace(writer, root, argument);
+    Operation *writer = root.getDefiningOp();
+    int64_t written = commands.find(writer);
+    if (written >= 0 && !returnedRoots.contains(argument))
+      donation.isDirect =
+          (seededBug(12) || commands.getLastUse(argument) <= written ||
+           commands.isLastReader(argument, written)) &&
+          computesInPlace(writer, root, argument);
     donations.push_back(donation);
   }
   return donations;

@@ -11,35 +11,22 @@
 #ifndef FUSION_LIB_SCHEDULE_DONATION_H
 #define FUSION_LIB_SCHEDULE_DONATION_H
 
-#include "fusion/IR/FusionDialect.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "CommandOrder.h"
 
 namespace fusion {
 
-/// Of a group whose outputs are runs of its inputs' bytes: the offsets.
-inline constexpr llvm::StringLiteral kViewAttr = "fusion.view";
-
-/// The producer behind reshapes: its value has the same bytes.
-mlir::Value rootOf(mlir::Value value);
-
-/// The producer behind reshapes and slices that are views: its value has these
-/// bytes among its own.
-mlir::Value baseOf(mlir::Value value);
-
 struct Donation {
   unsigned argument, result;
-  /// The group that gives the result may write it to the argument's bytes.
+  /// The command that gives the result may write it to the argument's bytes.
   bool isDirect = false;
   /// The result is the argument.
   bool isIdentity = false;
 };
 
-/// Donations of `function`, whose groups run in the order of `groups`. Fails
-/// with an error on a result that does not exist, has another type or two
-/// donors.
+/// Donations of `function`, whose commands run in that order. Fails with an
+/// error on a result that does not exist, has another type or two donors.
 mlir::FailureOr<llvm::SmallVector<Donation>>
-findDonations(mlir::func::FuncOp function, llvm::ArrayRef<GroupOp> groups);
+findDonations(mlir::func::FuncOp function, const CommandOrder &commands);
 
 /// Copies, as indices, each in front of the one that overwrites its source.
 struct CopyOrder {

@@ -1,7 +1,7 @@
 //===- EmitProgram.cpp - Commands over planned bytes ----------------------===//
 //
-// What MemoryPlanner decided becomes segments, ports and one command for each
-// group that is not a view.
+// What MemoryPlanner decided becomes segments, ports and commands
+// (EmitCommands.cpp).
 //
 //===----------------------------------------------------------------------===//
 #include "MemoryPlanner.h"
@@ -21,96 +21,6 @@ RangeAttr MemoryPlanner::rangeOf(int64_t index) {
       builder.getContext(),
       FlatSymbolRefAttr::get(builder.getContext(), storage.segment), offset,
       storage.size, storage.buffer + 1);
-}
-
-/// The accesses of a command whose operand i is `operands[i]`, an index into
-/// the group's inputs followed by its outputs. A kernel that computes in place
-/// says so; a library call reads its inputs and writes its last operand,
-/// whatever they share.
-ArrayAttr MemoryPlanner::accesses(GroupOp group, ArrayRef<int64_t> operands,
-                                  bool ofKernel) {
-  unsigned firstOutput = group.getInputs().size();
-  SmallVector<Attribute> list;
-  for (int64_t index : operands) {
-    bool output = index >= int64_t(firstOutput);
-    Value value = output ? Value(group.getOutputs()[index - firstOutput])
-                         : Value(group.getInputs()[index]);
-    // In place: the same bytes under an input and an output.
-    auto shares = [&](Value other) {
-      return bytesIdOf(other) == bytesIdOf(value);
-    };
-    bool inPlace =
-        ofKernel && (output ? llvm::any_of(group.getInputs(), shares)
-                            : llvm::any_of(group.getOutputs(), shares));
-    list.push_back(AccessAttr::get(
-        builder.getContext(),
-        inPlace  ? AccessKind::ReadWrite
-        : output ? AccessKind::Write
-                 : AccessKind::Read,
-        rangeOf(value), ofKernel ? getElementTypeOrSelf(value) : Type()));
-  }
-  return builder.getArrayAttr(list);
-}
-
-LogicalResult MemoryPlanner::emitCommand(GroupOp group) {
-  unsigned firstOutput = group.getInputs().size();
-  auto all = llvm::to_vector(
-      llvm::seq<int64_t>(0, firstOutput + group.getOutputs().size()));
-  ExtentAttr units;
-  IntegerAttr grain;
-  if (SymbolRefAttr kernel = group.getKernelAttr()) {
-    Operation *function = SymbolTable::lookupSymbolIn(module, kernel);
-    if (function) {
-      units = function->getAttrOfType<ExtentAttr>("fusion.units");
-      grain = function->getAttrOfType<IntegerAttr>("fusion.grain");
-    }
-    if (!units || !grain)
-      return group.emitError("the kernel ")
-             << kernel << " is missing or says no units";
-  }
-  auto call = group->getAttrOfType<DictionaryAttr>("fusion.call");
-  if (!call) {
-    // A horizontal kernel has its members' operands, one after the other.
-    auto order =
-        group->getAttrOfType<DenseI64ArrayAttr>("fusion.kernel_operands");
-    LaunchOp::create(builder, group.getLoc(), group.getKernelAttr(),
-                     builder.getI64IntegerAttr(0), units, grain,
-                     accesses(group, order ? order.asArrayRef() : all,
-                              /*ofKernel=*/true));
-    return success();
-  }
-  auto op = call.getAs<StringAttr>("op");
-  auto operands = call.getAs<DenseI64ArrayAttr>("operands");
-  if (!op || !operands)
-    return group.emitError("'fusion.call' needs 'op' and 'operands'");
-  ArrayAttr tailOperands;
-  if (units) {
-    auto tail = group->getAttrOfType<DenseI64ArrayAttr>("fusion.tail_operands");
-    ArrayRef<int64_t> list = tail ? tail.asArrayRef() : ArrayRef<int64_t>(all);
-    SmallVector<Attribute> entries;
-    // What the call writes: the last operand of each of its members.
-    size_t numMembers = 1;
-    if (auto members = call.getAs<IntegerAttr>("members"))
-      numMembers = members.getInt();
-    size_t perMember = operands.size() / std::max<size_t>(numMembers, 1);
-    llvm::SmallDenseSet<int64_t> targets;
-    for (size_t i = perMember; i <= size_t(operands.size()); i += perMember)
-      targets.insert(operands[i - 1]);
-    // The tail reads and writes what the call wrote, in place.
-    for (auto [index, access] : llvm::zip_equal(
-             list,
-             accesses(group, list, /*ofKernel=*/true).getAsRange<AccessAttr>()))
-      entries.push_back(
-          targets.contains(index)
-              ? AccessAttr::get(builder.getContext(), AccessKind::ReadWrite,
-                                access.getRange(), access.getElementType())
-              : access);
-    tailOperands = builder.getArrayAttr(entries);
-  }
-  CallOp::create(builder, group.getLoc(), op, builder.getI64IntegerAttr(0),
-                 accesses(group, operands, /*ofKernel=*/false), call,
-                 group.getKernelAttr(), units, grain, tailOperands);
-  return success();
 }
 
 LogicalResult MemoryPlanner::emitCopies() {
@@ -158,7 +68,7 @@ FailureOr<ProgramOp> MemoryPlanner::plan() {
     minBatch = bounds[0];
     maxBatch = bounds[1];
   }
-  if (failed(checkOps()) || failed(bindInputs()) || failed(bindValues()))
+  if (failed(findCommands()) || failed(bindInputs()) || failed(bindValues()))
     return failure();
   bindOutputs();
   placeBuffers();
@@ -218,10 +128,9 @@ FailureOr<ProgramOp> MemoryPlanner::plan() {
                           i, FusionDialect::kNameAttr),
                       "out", i),
              llvm::formatv("out{0}", i).str(), value);
-  for (GroupOp group : groups)
-    if (failed(emitCommand(group)))
-      return failure();
-  if (failed(emitCopies()))
+  if (failed(emitCommands()) || failed(emitCopies()))
     return failure();
+  program.setStreams(numStreams);
+  program.setEvents(numEvents);
   return program;
 }

@@ -19,6 +19,10 @@
 
 namespace fusion {
 
+/// Of a collective whose operands are to lie one behind the other: the number
+/// of its bucket.
+inline constexpr llvm::StringLiteral kBucketAttr = "fusion.bucket";
+
 /// Where a value's bytes are. Several values (views) share one storage.
 struct Storage {
   SegmentKind kind = SegmentKind::Private;
@@ -50,12 +54,17 @@ public:
   int64_t viewBytes = 0;  ///< of values that are parts of others
 
 private:
-  mlir::LogicalResult checkOps();
+  mlir::LogicalResult findCommands();
   mlir::LogicalResult bindInputs();
   mlir::LogicalResult bindValues();
   void bindOutputs();
   void orderFinalCopies();
-  mlir::LogicalResult emitCommand(GroupOp group);
+  mlir::LogicalResult bindStep(mlir::Operation *op);
+  mlir::LogicalResult emitCommands();
+  mlir::LogicalResult emitGroup(GroupOp group, int64_t stream);
+  mlir::LogicalResult emitCollective(mlir::Operation *op, int64_t stream);
+  mlir::DictionaryAttr getDetails(mlir::Operation *op,
+                                  llvm::ArrayRef<bool> inPlace);
   mlir::LogicalResult emitCopies();
 
   mlir::FailureOr<int64_t> bytesOf(mlir::Value value);
@@ -80,7 +89,7 @@ private:
   /// Plans the arena.
   void placeBuffers();
   mlir::LogicalResult bindView(GroupOp group);
-  std::optional<unsigned> findInPlace(GroupOp group, unsigned output);
+  std::optional<unsigned> findInPlace(mlir::Operation *op, unsigned output);
   RangeAttr rangeOf(int64_t storage);
   RangeAttr rangeOf(mlir::Value value) { return rangeOf(storageOf(value)); }
   mlir::ArrayAttr accesses(GroupOp group, llvm::ArrayRef<int64_t> operands,
@@ -97,9 +106,13 @@ private:
   uint64_t memoryLimit;
   BatchExtents extents;
   int64_t maxBatch = 1;
-  llvm::SmallVector<GroupOp> groups;
-  llvm::DenseMap<mlir::Operation *, int64_t>
-      position; ///< of a group, its command
+  CommandOrder commands;
+  llvm::SmallVector<GroupOp> groups; ///< of the commands
+  /// Values behind results -> the output whose bytes they get.
+  llvm::DenseMap<mlir::Value, unsigned> resultOf;
+  llvm::DenseMap<unsigned, mlir::Value> directDonor; ///< result -> argument
+  /// Values that are read once more by a copy at the end.
+  llvm::SmallDenseSet<mlir::Value> copiedLast;
   llvm::SmallVector<Storage> storages;
   llvm::DenseMap<mlir::Value, int64_t> valueStorage;
   llvm::SmallVector<Lifetime> buffers;
@@ -110,8 +123,7 @@ private:
   llvm::SmallVector<Donation> donations;
   llvm::DenseMap<int64_t, int64_t> donor; ///< result's storage -> argument's
   llvm::SmallVector<FinalCopy> copies;    ///< in order
-  llvm::SmallVector<int64_t>
-      storageLastUse; ///< last command that reads a storage
+  int64_t numStreams = 1, numEvents = 0;  ///< of what was emitted
 };
 
 } // namespace fusion

@@ -48,39 +48,22 @@ FailureOr<int64_t> MemoryPlanner::bytesOf(Value value) {
 }
 
 /// Everything in the function must be something that planning knows.
-LogicalResult MemoryPlanner::checkOps() {
-  if (!llvm::hasSingleElement(function.getBody()))
-    return function.emitError(
-        "has control flow; a model is straight-line code");
-  for (Operation &op : function.getBody().front()) {
-    if (auto group = dyn_cast<GroupOp>(op)) {
-      if (group->hasAttr(kViewAttr))
-        continue;
-      if (!group.getKernel() && !group->hasAttr("fusion.call"))
-        return group.emitError("has no kernel: run code generation first");
-      position[group] = groups.size();
+LogicalResult MemoryPlanner::findCommands() {
+  FailureOr<CommandOrder> order = CommandOrder::analyze(function);
+  if (failed(order))
+    return failure();
+  commands = std::move(*order);
+  for (const Step &step : commands.getSteps())
+    if (auto group = dyn_cast<GroupOp>(step.op))
       groups.push_back(group);
-    } else if (isa<CommunicationOpInterface, AsyncOp, AwaitOp>(op)) {
-      return op.emitError("'")
-             << op.getName()
-             << "' is not compiled for one device: evaluate the model with "
-                "fusion-interpret --ranks";
-    } else if (isa<func::ReturnOp>(op)) {
-      for (Value value : op.getOperands())
-        if (baseOf(value) != rootOf(value))
-          return emitError(value.getLoc(),
-                           "a result can't be a view of another value: compute "
-                           "it, without 'fusion.view'");
-    } else if (!isa<ConstantOp, GetParameterOp, ReshapeOp>(op)) {
-      return op.emitError("'")
-             << op.getName() << "' is in no group: run the fuse phase first";
-    }
-  }
   return success();
 }
 
 LogicalResult MemoryPlanner::bindInputs() {
   for (BlockArgument argument : function.getArguments()) {
+    if (!isa<RankedTensorType>(argument.getType()))
+      return emitError(argument.getLoc(), "an argument is no tensor: ")
+             << argument.getType();
     FailureOr<int64_t> bytes = bytesOf(argument);
     if (failed(bytes))
       return failure();
@@ -145,125 +128,140 @@ LogicalResult MemoryPlanner::bindView(GroupOp group) {
   return success();
 }
 
-/// The input whose bytes `output` of `group` may take over, if any: code
-/// generation allows it, the bytes belong to the arena and this group is the
-/// last to read them.
-std::optional<unsigned> MemoryPlanner::findInPlace(GroupOp group,
+/// The inputs that outputs may be computed over: what code generation allows;
+/// of a collective whose results have its operands' places, each of its own.
+static SmallVector<int64_t> getInPlacePairs(Operation *op) {
+  SmallVector<int64_t> list;
+  if (auto pairs = op->getAttrOfType<DenseI64ArrayAttr>("fusion.in_place"))
+    list.assign(pairs.asArrayRef().begin(), pairs.asArrayRef().end());
+  if (isa<AllReduceOp, CollectiveBroadcastOp>(op))
+    for (int64_t i = 0, e = op->getNumResults(); i < e; ++i)
+      list.append({i, i});
+  return list;
+}
+
+/// The input whose bytes `output` of `op` may take over, if any: the kernel or
+/// the collective allows it, the bytes belong to the arena and this command is
+/// the last to read them.
+std::optional<unsigned> MemoryPlanner::findInPlace(Operation *op,
                                                    unsigned output) {
-  auto pairs = group->getAttrOfType<DenseI64ArrayAttr>("fusion.in_place");
-  if (!pairs)
-    return std::nullopt;
-  ArrayRef<int64_t> list = pairs.asArrayRef();
+  SmallVector<int64_t> list = getInPlacePairs(op);
   for (size_t i = 0; i + 1 < list.size(); i += 2) {
     if (list[i] != output)
       continue;
-    Value input = group.getInputs()[list[i + 1]];
+    Value input = op->getOperand(list[i + 1]);
+    Value base = baseOf(input);
     const Storage &storage = storages[storageOf(input)];
-    if (storage.kind != SegmentKind::Private ||
-        baseOf(input) != rootOf(input) ||
-        (storageLastUse[storageOf(input)] != position[group] &&
+    if (storage.kind != SegmentKind::Private || base != rootOf(input) ||
+        copiedLast.contains(base) ||
+        (!commands.isLastReader(base, commands.find(op)) &&
          !(seededBug(11) && input.hasOneUse())))
       continue;
-    // Nobody else in this group may read the bytes at other indices.
-    if (llvm::count_if(group.getInputs(), [&](Value other) {
+    // Nobody else in this command may read the bytes at other indices.
+    if (llvm::count_if(op->getOperands(), [&](Value other) {
           return storageOf(baseOf(other)) == storageOf(input);
         }) != 1)
       continue;
-    FailureOr<int64_t> bytes = bytesOf(group.getOutputs()[output]);
+    // Nor may an earlier output have them.
+    if (llvm::any_of(op->getResults().take_front(output), [&](Value other) {
+          return storageOf(other) == storageOf(input);
+        }))
+      continue;
+    FailureOr<int64_t> bytes = bytesOf(op->getResult(output));
     if (succeeded(bytes) && *bytes == storage.size)
       return list[i + 1];
   }
   return std::nullopt;
 }
 
+/// Gives each result of a command its storage.
+LogicalResult MemoryPlanner::bindStep(Operation *op) {
+  const Step &step = commands.getSteps()[commands.find(op)];
+  for (auto [i, output] : llvm::enumerate(op->getResults())) {
+    FailureOr<int64_t> bytes = bytesOf(output);
+    if (failed(bytes))
+      return failure();
+    valueBytes += *bytes;
+    // Until the last reader is done, and no shorter than the command.
+    int64_t last = std::max(step.release, commands.getLastUse(output));
+    if (copiedLast.contains(output))
+      last = commands.size();
+    auto result = resultOf.find(output);
+    Storage storage;
+    storage.size = *bytes;
+    if (result != resultOf.end()) {
+      storage.kind = SegmentKind::Output;
+      storage.segment = llvm::formatv("out{0}", result->second);
+      valueStorage[output] = add(storage);
+      if (auto given = directDonor.find(result->second);
+          given != directDonor.end())
+        donor[valueStorage[output]] = storageOf(given->second);
+    } else if (std::optional<unsigned> input = findInPlace(op, i)) {
+      int64_t shared = storageOf(op->getOperand(*input));
+      valueStorage[output] = shared;
+      Lifetime &buffer = buffers[storages[shared].buffer];
+      buffer.last = std::max(buffer.last, last);
+    } else {
+      storage.segment = "arena";
+      storage.buffer = buffers.size();
+      Lifetime buffer;
+      buffer.first = commands.find(op);
+      buffer.last = last;
+      buffer.size = *bytes;
+      buffers.push_back(buffer);
+      valueStorage[output] = add(storage);
+    }
+  }
+  return success();
+}
+
 LogicalResult MemoryPlanner::bindValues() {
-  // Last command that uses each value's bytes, over all of its views.
-  DenseMap<Value, int64_t> last;
-  for (GroupOp group : groups)
-    for (Value input : group.getInputs())
-      last[baseOf(input)] = position[group];
   auto returned = function.getBody().front().getTerminator()->getOperands();
-  DenseMap<Value, unsigned> resultOf; // root -> output whose bytes it gets
   for (auto [i, value] : llvm::enumerate(returned)) {
     Value root = rootOf(value);
-    if (root.getDefiningOp<GroupOp>())
+    if (commands.find(root.getDefiningOp()) >= 0)
       resultOf.try_emplace(root, i);
   }
-  FailureOr<SmallVector<Donation>> found = findDonations(function, groups);
+  FailureOr<SmallVector<Donation>> found = findDonations(function, commands);
   if (failed(found))
     return failure();
   donations = std::move(*found);
   // A result that can't be written over its argument yet is copied at the end.
-  llvm::DenseMap<unsigned, Value> directDonor; // result -> argument
   for (Donation &donation : donations) {
     auto result = resultOf.find(rootOf(returned[donation.result]));
     if (result == resultOf.end() || result->second != donation.result)
       donation.isDirect = false;
     else if (!donation.isDirect) {
-      last[result->first] = groups.size(); // the copies come last
+      copiedLast.insert(result->first); // the copies come last
       resultOf.erase(result);
     }
     if (donation.isDirect)
       directDonor[donation.result] = function.getArgument(donation.argument);
   }
-
-  storageLastUse.assign(storages.size(), -1);
-  auto record = [&](int64_t storage, Value root) {
-    if (storage >= int64_t(storageLastUse.size()))
-      storageLastUse.resize(storage + 1, -1);
-    auto it = last.find(root);
-    if (it != last.end())
-      storageLastUse[storage] = std::max(storageLastUse[storage], it->second);
-  };
   if (failed(bindNeighbours()))
     return failure();
-  for (Operation &op : function.getBody().front()) {
-    if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+  auto bind = [&](Operation &op) -> LogicalResult {
+    if (auto reshape = dyn_cast<ReshapeOp>(op))
       valueStorage[reshape.getResult()] = storageOf(reshape.getInput());
-    } else if (isa<ConstantOp, GetParameterOp>(op)) {
-      if (failed(bindConstant(op.getResult(0))))
-        return failure();
-    } else if (auto view = dyn_cast<GroupOp>(op);
-               view && view->hasAttr(kViewAttr)) {
-      if (failed(bindView(view)))
-        return failure();
-    } else if (auto group = dyn_cast<GroupOp>(op)) {
-      for (auto [i, output] : llvm::enumerate(group.getOutputs())) {
-        FailureOr<int64_t> bytes = bytesOf(output);
-        if (failed(bytes))
+    else if (isa<ConstantOp, GetParameterOp>(op))
+      return bindConstant(op.getResult(0));
+    else if (auto group = dyn_cast<GroupOp>(op);
+             group && group->hasAttr(kViewAttr))
+      return bindView(group);
+    else if (isa<AwaitOp>(op))
+      for (Value value : op.getResults())
+        valueStorage[value] = storageOf(rootOf(value));
+    else if (commands.find(&op) >= 0)
+      return bindStep(&op);
+    return success();
+  };
+  for (Operation &op : function.getBody().front()) {
+    if (auto async = dyn_cast<AsyncOp>(op)) {
+      for (Operation &inner : async.getBody().front())
+        if (failed(bind(inner)))
           return failure();
-        valueBytes += *bytes;
-        auto result = resultOf.find(output);
-        Storage storage;
-        storage.size = *bytes;
-        if (result != resultOf.end()) {
-          storage.kind = SegmentKind::Output;
-          storage.segment = llvm::formatv("out{0}", result->second);
-          valueStorage[output] = add(storage);
-          if (auto given = directDonor.find(result->second);
-              given != directDonor.end())
-            donor[valueStorage[output]] = storageOf(given->second);
-        } else if (std::optional<unsigned> input = findInPlace(group, i)) {
-          int64_t shared = storageOf(group.getInputs()[*input]);
-          valueStorage[output] = shared;
-          Lifetime &buffer = buffers[storages[shared].buffer];
-          auto use = last.find(output);
-          if (use != last.end())
-            buffer.last = std::max(buffer.last, use->second);
-        } else {
-          storage.segment = "arena";
-          storage.buffer = buffers.size();
-          Lifetime buffer;
-          buffer.first = buffer.last = position[group];
-          auto use = last.find(output);
-          if (use != last.end())
-            buffer.last = use->second;
-          buffer.size = *bytes;
-          buffers.push_back(buffer);
-          valueStorage[output] = add(storage);
-        }
-        record(valueStorage[output], output);
-      }
+    } else if (failed(bind(op))) {
+      return failure();
     }
   }
   return success();
@@ -327,7 +325,7 @@ void MemoryPlanner::orderFinalCopies() {
     aside.buffer = buffers.size();
     // No value of the arena is read any more, and rings come one by one.
     Lifetime buffer;
-    buffer.first = buffer.last = groups.size() + 1 + number;
+    buffer.first = buffer.last = commands.size() + 1 + number;
     buffer.size = aside.size;
     buffers.push_back(buffer);
     int64_t saved = add(aside);

@@ -9,12 +9,67 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Collectives run in the evaluator only.
+// A future that nobody awaits: its region would run into the next step.
 fusion.mesh @m(dp = 2)
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{'fusion.all_reduce' is not compiled for one device: evaluate the model with fusion-interpret --ranks}}
-  %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<4xf32>
-  return %0 : tensor<4xf32>
+  // expected-error @+1 {{the future is awaited 0 times: await it exactly once}}
+  %f = fusion.async stream = 1 -> tensor<4xf32> {
+    %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<4xf32>
+    fusion.yield %0 : tensor<4xf32>
+  }
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+fusion.mesh @m(dp = 2)
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // expected-error @+1 {{the future is awaited 2 times: await it exactly once}}
+  %f = fusion.async stream = 1 -> tensor<4xf32> {
+    %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<4xf32>
+    fusion.yield %0 : tensor<4xf32>
+  }
+  %a = fusion.await %f : !fusion.future<tensor<4xf32>>
+  %b = fusion.await %f : !fusion.future<tensor<4xf32>>
+  return %a, %b : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// A module has 256 streams at most.
+fusion.mesh @m(dp = 2)
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{stream 256 is too many: give one below 256}}
+  %f = fusion.async stream = 256 -> tensor<4xf32> {
+    %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<4xf32>
+    fusion.yield %0 : tensor<4xf32>
+  }
+  %a = fusion.await %f : !fusion.future<tensor<4xf32>>
+  return %a : tensor<4xf32>
+}
+
+// -----
+
+// One region at a time.
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %f = fusion.async stream = 1 -> tensor<4xf32> {
+    // expected-error @+1 {{is nested in another asynchronous region}}
+    %g = fusion.async stream = 2 -> tensor<4xf32> {
+      fusion.yield %x : tensor<4xf32>
+    }
+    %b = fusion.await %g : !fusion.future<tensor<4xf32>>
+    fusion.yield %b : tensor<4xf32>
+  }
+  %a = fusion.await %f : !fusion.future<tensor<4xf32>>
+  return %a : tensor<4xf32>
+}
+
+// -----
+
+// A future of the caller's.
+// expected-error @+1 {{an argument is no tensor: '!fusion.future<tensor<4xf32>>'}}
+func.func @main(%f: !fusion.future<tensor<4xf32>>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
 }
 
 // -----

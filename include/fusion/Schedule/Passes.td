@@ -15,7 +15,15 @@ def PlanMemory : Pass<"fusion-plan-memory", "::mlir::ModuleOp"> {
     when code generation allows it and nothing reads them afterwards. A result
     that is an input, a constant, or returned twice is copied.
 
-    Requires: every compute op is in a group that code generation has compiled.
+    A collective becomes a command on stream 0; one in a `fusion.async` on the
+    region's stream, between events: it starts behind what stream 0 has before it,
+    and the await holds its own stream (stream 0, or that of the region that it is
+    in). What a region touches is free for others behind its await. An all_reduce
+    or broadcast is in place where no one else reads the operand any more.
+    `axis_index` is a command that writes 8 bytes.
+
+    Requires: every compute op is in a group that code generation has compiled;
+    each future is awaited once.
     Ensures: a verified program; values whose lifetimes overlap share no bytes.
     Idempotent.
     Leaves alone: parameters and kernels; a program that is there already.

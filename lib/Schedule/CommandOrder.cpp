@@ -1,0 +1,136 @@
+//===- CommandOrder.cpp - Commands, their streams, who waits --------------===//
+//
+// Two walks over the function: forward for the steps and their reads, backward
+// for what frees them. Linear.
+//
+//===----------------------------------------------------------------------===//
+#include "CommandOrder.h"
+
+using namespace mlir;
+using namespace fusion;
+
+Value fusion::rootOf(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+      value = reshape.getInput();
+      continue;
+    }
+    auto await = dyn_cast<AwaitOp>(op);
+    auto async = await ? await.getFuture().getDefiningOp<AsyncOp>() : AsyncOp();
+    if (!async)
+      break;
+    value = async.getBody().front().getTerminator()->getOperand(
+        cast<OpResult>(value).getResultNumber());
+  }
+  return value;
+}
+
+Value fusion::baseOf(Value value) {
+  while (true) {
+    value = rootOf(value);
+    auto view = value.getDefiningOp<GroupOp>();
+    if (!view || !view->hasAttr(kViewAttr))
+      return value;
+    value = view.getInputs()[cast<OpResult>(value).getResultNumber()];
+  }
+}
+
+/// A stream that a module can name.
+static constexpr int64_t kMostStreams = 256;
+
+LogicalResult CommandOrder::addRegion(AsyncOp async) {
+  if (int64_t(async.getStream()) >= kMostStreams)
+    return async.emitError("stream ")
+           << async.getStream() << " is too many: give one below "
+           << kMostStreams;
+  Value future = async.getFuture();
+  if (!future.hasOneUse())
+    return async.emitError("the future is awaited ")
+           << std::distance(future.use_begin(), future.use_end())
+           << " times: await it exactly once";
+  if (!isa<AwaitOp>(*future.user_begin()))
+    return async.emitError("the future is not awaited but given to '")
+           << future.user_begin()->getName() << "'";
+  for (Operation &op : async.getBody().front().without_terminator())
+    if (failed(addOp(op, async)))
+      return failure();
+  return success();
+}
+
+LogicalResult CommandOrder::addOp(Operation &op, AsyncOp region) {
+  if (isa<ConstantOp, GetParameterOp, ReshapeOp>(op))
+    return success();
+  auto group = dyn_cast<GroupOp>(op);
+  if (group && group->hasAttr(kViewAttr))
+    return success();
+  if (group && !group.getKernel() && !group->hasAttr("fusion.call"))
+    return group.emitError("has no kernel: run code generation first");
+  if (auto async = dyn_cast<AsyncOp>(op)) {
+    if (region)
+      return async.emitError("is nested in another asynchronous region");
+    return addRegion(async);
+  }
+  auto await = dyn_cast<AwaitOp>(op);
+  if (await && !await.getFuture().getDefiningOp<AsyncOp>())
+    return await.emitError("waits for a future that no region of this function "
+                           "gives");
+  if (!await && !group && !isa<CommunicationOpInterface, AxisIndexOp>(op))
+    return op.emitError("'")
+           << op.getName() << "' is in no group: run the fuse phase first";
+  int64_t position = steps.size();
+  positions[&op] = position;
+  steps.push_back(
+      {&op, region ? int64_t(region.getStream()) : 0, region, position});
+  if (await)
+    return success();
+  for (Value operand : op.getOperands()) {
+    SmallVector<int64_t, 2> &list = uses[baseOf(operand)];
+    if (list.empty() || list.back() != position)
+      list.push_back(position);
+  }
+  return success();
+}
+
+FailureOr<CommandOrder> CommandOrder::analyze(func::FuncOp function) {
+  if (!llvm::hasSingleElement(function.getBody()))
+    return function.emitError(
+        "has control flow; a model is straight-line code");
+  CommandOrder order;
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (failed(order.addOp(op, AsyncOp())))
+      return failure();
+  for (Value value : function.getBody().front().getTerminator()->getOperands())
+    if (baseOf(value) != rootOf(value))
+      return emitError(value.getLoc(),
+                       "a result can't be a view of another value: compute "
+                       "it, without 'fusion.view'");
+  // A region's await comes behind its steps, and so does that of the region
+  // that the await is in.
+  llvm::DenseMap<Operation *, int64_t> releases;
+  for (auto [i, step] : llvm::enumerate(llvm::reverse(order.steps))) {
+    int64_t position = order.steps.size() - 1 - i;
+    if (step.region && step.stream != 0)
+      step.release = releases.lookup(step.region);
+    if (auto await = dyn_cast<AwaitOp>(step.op))
+      releases[await.getFuture().getDefiningOp()] =
+          step.stream == 0 ? position : step.release;
+  }
+  return order;
+}
+
+int64_t CommandOrder::getLastUse(Value base) const {
+  int64_t last = -1;
+  for (int64_t use : getUses(base))
+    last = std::max(last, steps[use].release);
+  return last;
+}
+
+bool CommandOrder::isLastReader(Value base, int64_t step) const {
+  ArrayRef<int64_t> list = getUses(base);
+  if (list.empty() || list.back() != step)
+    return false;
+  return llvm::all_of(list.drop_back(), [&](int64_t use) {
+    return steps[use].stream == steps[step].stream ||
+           steps[use].release <= step;
+  });
+}
