@@ -2,8 +2,9 @@
 //
 // Two packers. Up to a few thousand buffers: largest first, each at the lowest
 // offset free of all placed buffers that live at the same time (quadratic,
-// close to optimal in practice). Beyond: one sweep over the commands with a
-// best-fit free list (n log n).
+// close to optimal in practice); buffers of a set keep their distances, and
+// bytes of a set that are not alive yet serve others. Beyond: one sweep over
+// the commands with a best-fit free list (n log n), where a set is one buffer.
 //
 //===----------------------------------------------------------------------===//
 #include "ArenaPlan.h"
@@ -22,32 +23,63 @@ static int64_t roundUp(int64_t size) {
   return llvm::alignTo(size, kArenaAlignment);
 }
 
-static int64_t packLargestFirst(llvm::MutableArrayRef<Lifetime> buffers) {
-  llvm::SmallVector<Lifetime *> order;
-  for (Lifetime &buffer : buffers)
-    if (buffer.size > 0)
-      order.push_back(&buffer);
-  llvm::stable_sort(order, [](const Lifetime *a, const Lifetime *b) {
-    return a->size > b->size;
-  });
+namespace {
+
+/// Buffers that lie one behind the other: places relative to the first.
+struct Unit {
+  llvm::SmallVector<Lifetime *, 1> parts;
+  llvm::SmallVector<int64_t, 1> places;
+  int64_t size = 0; ///< of all, each rounded up but a single one
+};
+
+} // namespace
+
+/// The lowest offset at which no part shares bytes with a placed buffer that
+/// lives at the same time. Offsets only grow, so the search ends.
+static int64_t findOffset(const Unit &unit, llvm::ArrayRef<Lifetime *> placed) {
+  int64_t offset = 0;
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (Lifetime *other : placed) {
+      if (other->offset >= offset + unit.size)
+        break;
+      for (auto [part, place] : llvm::zip_equal(unit.parts, unit.places)) {
+        int64_t start = offset + place;
+        if (part->size == 0 || other->last < part->first ||
+            part->last < other->first || other->offset + other->size <= start ||
+            start + part->size <= other->offset)
+          continue;
+        offset = roundUp(other->offset + other->size) - place;
+        moved = true;
+      }
+    }
+  }
+  return offset;
+}
+
+static int64_t packLargestFirst(llvm::MutableArrayRef<Unit> units) {
+  llvm::SmallVector<Unit *> order;
+  for (Unit &unit : units)
+    if (unit.size > 0)
+      order.push_back(&unit);
+  llvm::stable_sort(
+      order, [](const Unit *a, const Unit *b) { return a->size > b->size; });
   // Kept sorted by offset, so that one walk finds the lowest gap.
   llvm::SmallVector<Lifetime *> placed;
   int64_t total = 0;
-  for (Lifetime *buffer : order) {
-    int64_t offset = 0;
-    for (Lifetime *other : placed) {
-      if (other->last < buffer->first || buffer->last < other->first)
+  for (Unit *unit : order) {
+    int64_t offset = findOffset(*unit, placed);
+    for (auto [part, place] : llvm::zip_equal(unit->parts, unit->places)) {
+      part->offset = offset + place;
+      if (part->size == 0)
         continue;
-      if (other->offset - offset >= buffer->size)
-        break;
-      offset = std::max(offset, roundUp(other->offset + other->size));
+      total = std::max(total, roundUp(part->offset + part->size));
+      auto at = llvm::upper_bound(placed, part, [](Lifetime *a, Lifetime *b) {
+        return a->offset < b->offset;
+      });
+      placed.insert(at, part);
     }
-    buffer->offset = offset;
-    total = std::max(total, roundUp(offset + buffer->size));
-    auto at = llvm::upper_bound(placed, buffer, [](Lifetime *a, Lifetime *b) {
-      return a->offset < b->offset;
-    });
-    placed.insert(at, buffer);
   }
   return total;
 }
@@ -141,50 +173,56 @@ static int64_t packInOrder(llvm::MutableArrayRef<Lifetime> buffers) {
 }
 
 int64_t fusion::planArena(llvm::MutableArrayRef<Lifetime> buffers) {
-  constexpr size_t kQuadraticLimit = 4096;
-  for (Lifetime &buffer : buffers)
-    if (buffer.size == 0)
-      buffer.offset = 0;
-  return buffers.size() <= kQuadraticLimit ? packLargestFirst(buffers)
-                                           : packInOrder(buffers);
+  return planArena(buffers, {});
+}
+
+/// One buffer for each unit, alive as long as any part.
+static llvm::SmallVector<Lifetime> getHulls(llvm::ArrayRef<Unit> units) {
+  llvm::SmallVector<Lifetime> hulls;
+  for (const Unit &unit : units) {
+    Lifetime hull = *unit.parts.front();
+    for (const Lifetime *part : unit.parts) {
+      hull.first = std::min(hull.first, part->first);
+      hull.last = std::max(hull.last, part->last);
+    }
+    hull.size = unit.size;
+    hulls.push_back(hull);
+  }
+  return hulls;
 }
 
 int64_t fusion::planArena(llvm::MutableArrayRef<Lifetime> buffers,
                           llvm::ArrayRef<llvm::SmallVector<int64_t>> sets) {
-  // A set is planned as one buffer.
+  constexpr size_t kQuadraticLimit = 4096;
   llvm::SmallVector<int64_t> setOf(buffers.size(), -1);
   for (auto [i, set] : llvm::enumerate(sets))
     for (int64_t index : set)
       setOf[index] = i;
-  llvm::SmallVector<Lifetime> units;
-  llvm::SmallVector<int64_t> unitOf(buffers.size());
-  llvm::SmallVector<int64_t> unitOfSet(sets.size(), -1);
+  llvm::SmallVector<Unit> units;
+  llvm::SmallVector<bool> seen(sets.size(), false);
   for (auto [i, buffer] : llvm::enumerate(buffers)) {
-    int64_t set = setOf[i];
-    if (set >= 0 && unitOfSet[set] >= 0) {
-      Lifetime &unit = units[unitOfSet[set]];
-      unit.first = std::min(unit.first, buffer.first);
-      unit.last = std::max(unit.last, buffer.last);
-      unit.size += roundUp(buffer.size);
+    if (buffer.size == 0)
+      buffer.offset = 0;
+    if (setOf[i] < 0) {
+      units.push_back({{&buffer}, {0}, buffer.size});
       continue;
     }
-    unitOf[i] = units.size();
-    units.push_back(buffer);
-    if (set >= 0) {
-      unitOfSet[set] = units.size() - 1;
-      units.back().size = roundUp(buffer.size);
+    if (seen[setOf[i]])
+      continue;
+    seen[setOf[i]] = true;
+    Unit &unit = units.emplace_back();
+    for (int64_t index : sets[setOf[i]]) {
+      unit.parts.push_back(&buffers[index]);
+      unit.places.push_back(unit.size);
+      unit.size += roundUp(buffers[index].size);
     }
   }
-  int64_t total = planArena(units);
-  for (auto [i, buffer] : llvm::enumerate(buffers))
-    if (setOf[i] < 0)
-      buffer.offset = units[unitOf[i]].offset;
-  for (auto [i, set] : llvm::enumerate(sets)) {
-    int64_t offset = units[unitOfSet[i]].offset;
-    for (int64_t index : set) {
-      buffers[index].offset = offset;
-      offset += roundUp(buffers[index].size);
-    }
-  }
+  if (buffers.size() <= kQuadraticLimit)
+    return packLargestFirst(units);
+  llvm::SmallVector<Lifetime> hulls = getHulls(units);
+  int64_t total = packInOrder(hulls);
+  for (auto [unit, hull] : llvm::zip_equal(units, hulls))
+    for (auto [part, place] : llvm::zip_equal(unit.parts, unit.places))
+      part->offset = (hull.size > 0 ? hull.offset : 0) + place;
   return total;
 }

@@ -30,8 +30,8 @@ constexpr int64_t kArenaAlignment = 64;
 /// returns the arena's size. Deterministic. Zero-size buffers get offset 0.
 int64_t planArena(llvm::MutableArrayRef<Lifetime> buffers);
 
-/// The same, but the buffers of a set (indices, of one size, in no other set)
-/// lie one behind the other in its order.
+/// The same, but the buffers of a set (indices, in no other set) lie one behind
+/// the other in its order, each at a multiple of the alignment.
 int64_t planArena(llvm::MutableArrayRef<Lifetime> buffers,
                   llvm::ArrayRef<llvm::SmallVector<int64_t>> sets);
 

@@ -86,6 +86,11 @@ private:
   static std::string constantKey(mlir::Value value);
   /// Binds constants that should lie side by side.
   mlir::LogicalResult bindNeighbours();
+  /// Finds the values that buckets should hold side by side.
+  void findBuckets();
+  /// Buffers that lie side by side: those of each bucket's operands, and of
+  /// its results.
+  llvm::SmallVector<llvm::SmallVector<int64_t>> getBucketSets();
   /// Plans the arena.
   void placeBuffers();
   mlir::LogicalResult bindView(GroupOp group);
@@ -111,6 +116,9 @@ private:
   /// Values behind results -> the output whose bytes they get.
   llvm::DenseMap<mlir::Value, unsigned> resultOf;
   llvm::DenseMap<unsigned, mlir::Value> directDonor; ///< result -> argument
+  /// Values of buckets whose producers may not compute in place: the bucket
+  /// would be alive as long as what they overwrite.
+  llvm::DenseSet<mlir::Value> freshValues;
   /// Values that are read once more by a copy at the end.
   llvm::SmallDenseSet<mlir::Value> copiedLast;
   llvm::SmallVector<Storage> storages;

@@ -68,11 +68,14 @@ LogicalResult MemoryPlanner::bindNeighbours() {
 }
 
 void MemoryPlanner::placeBuffers() {
-  arenaBytes = planArena(buffers);
+  SmallVector<SmallVector<int64_t>> sets = getBucketSets();
+  arenaBytes = planArena(buffers, sets);
   if (!isForCuda(function))
     return;
-  SmallVector<SmallVector<int64_t>> sets;
+  size_t numBuckets = sets.size();
   llvm::SmallDenseSet<int64_t> taken;
+  for (ArrayRef<int64_t> set : sets)
+    taken.insert(set.begin(), set.end());
   for (GroupOp group : groups)
     for (ArrayRef<Value> column : getMemberOperands(group)) {
       SmallVector<int64_t> set;
@@ -92,7 +95,7 @@ void MemoryPlanner::placeBuffers() {
       taken.insert(set.begin(), set.end());
       sets.push_back(std::move(set));
     }
-  if (sets.empty())
+  if (sets.size() == numBuckets)
     return;
   SmallVector<Lifetime> together(buffers);
   int64_t bytes = planArena(together, sets);

@@ -146,6 +146,8 @@ static SmallVector<int64_t> getInPlacePairs(Operation *op) {
 std::optional<unsigned> MemoryPlanner::findInPlace(Operation *op,
                                                    unsigned output) {
   SmallVector<int64_t> list = getInPlacePairs(op);
+  if (freshValues.contains(op->getResult(output)))
+    return std::nullopt;
   for (size_t i = 0; i + 1 < list.size(); i += 2) {
     if (list[i] != output)
       continue;
@@ -238,6 +240,7 @@ LogicalResult MemoryPlanner::bindValues() {
     if (donation.isDirect)
       directDonor[donation.result] = function.getArgument(donation.argument);
   }
+  findBuckets();
   if (failed(bindNeighbours()))
     return failure();
   auto bind = [&](Operation &op) -> LogicalResult {

@@ -146,3 +146,34 @@ TEST(ArenaPlan, RandomSetsNeverCollide) {
             << "seed " << seed;
   }
 }
+
+TEST(ArenaPlan, SetMembersOfAnySize) {
+  // Bytes of a set that are not alive yet serve others: 2 is gone before 1 is
+  // written, so it takes 1's place.
+  std::vector<Lifetime> buffers = {
+      {0, 9, 100, -1}, {5, 9, 1000, -1}, {0, 4, 900, -1}};
+  llvm::SmallVector<llvm::SmallVector<int64_t>> sets = {{0, 1}};
+  EXPECT_EQ(planArena(buffers, sets), 1152);
+  expectValid(buffers, 1152);
+  EXPECT_EQ(buffers[1].offset, buffers[0].offset + 128);
+  EXPECT_EQ(buffers[2].offset, 128);
+}
+
+TEST(ArenaPlan, RandomUnequalSetsNeverCollide) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    // Both packers.
+    size_t count = seed < 48 ? 120 : 5000;
+    std::vector<Lifetime> buffers = randomBuffers(count, 12, seed);
+    llvm::SmallVector<llvm::SmallVector<int64_t>> sets;
+    for (size_t i = seed % 3; i + 5 < count; i += 7)
+      sets.push_back({int64_t(i), int64_t(i + 3), int64_t(i + 1)});
+    int64_t total = planArena(buffers, sets);
+    expectValid(buffers, total);
+    for (const auto &set : sets)
+      for (size_t k = 1; k < set.size(); ++k)
+        EXPECT_EQ(buffers[set[k]].offset,
+                  buffers[set[k - 1]].offset +
+                      int64_t(llvm::alignTo(buffers[set[k - 1]].size,
+                                            kArenaAlignment)));
+  }
+}
