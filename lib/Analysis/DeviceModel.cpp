@@ -5,12 +5,10 @@
 // that it accepted finds both.
 //
 //===----------------------------------------------------------------------===//
-#include "fusion/Analysis/DeviceModel.h"
+#include "DeviceReader.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -121,33 +119,6 @@ std::string fusion::getArithmeticName(Arithmetic arithmetic) {
 // Lines
 //===----------------------------------------------------------------------===//
 
-namespace {
-
-/// Where the keys of an accepted JSON text stand. Keys are dotted paths, list
-/// elements count as keys: `links.0.name`.
-class KeyLines {
-public:
-  explicit KeyLines(StringRef text);
-
-  unsigned getLine(StringRef path) const {
-    auto it = lines.find(path);
-    return it == lines.end() ? 1 : it->second;
-  }
-  StringMap<unsigned> lines;
-  /// The first key that stands twice, if any.
-  std::string repeated;
-
-private:
-  struct Level {
-    std::string prefix;
-    bool isObject;
-    bool expectsKey;
-    unsigned element = 0;
-  };
-};
-
-} // namespace
-
 KeyLines::KeyLines(StringRef text) {
   SmallVector<Level> levels;
   std::string current;
@@ -195,43 +166,6 @@ KeyLines::KeyLines(StringRef text) {
 //===----------------------------------------------------------------------===//
 // Reading
 //===----------------------------------------------------------------------===//
-
-namespace {
-
-class DeviceReader {
-public:
-  DeviceReader(StringRef text, StringRef path) : path(path), lines(text) {}
-
-  Error read(const json::Value &root, DeviceModel &device);
-
-private:
-  Error fail(StringRef key, const Twine &message) const {
-    return createStringError(std::make_error_code(std::errc::invalid_argument),
-                             path + ":" + Twine(lines.getLine(key)) + ": " +
-                                 message);
-  }
-  /// Refuses what is neither in `keys` nor in `optional`, and asks for `keys`.
-  Error checkKeys(const json::Object &object, StringRef prefix,
-                  ArrayRef<StringRef> keys,
-                  ArrayRef<StringRef> optional = {}) const;
-  Expected<double> getNumber(const json::Object &object, StringRef prefix,
-                             StringRef key, bool mayBeZero) const;
-  Expected<std::string> getText(const json::Object &object, StringRef prefix,
-                                StringRef key) const;
-  Error readRates(const json::Object &root, DeviceModel &device) const;
-  Error readKernels(const json::Object &root, DeviceModel &device) const;
-  Error readLinks(const json::Object &root, DeviceModel &device) const;
-
-  StringRef path;
-  KeyLines lines;
-};
-
-} // namespace
-
-/// The dotted path of a key.
-static std::string getPath(StringRef prefix, StringRef key) {
-  return prefix.empty() ? key.str() : (prefix + "." + key).str();
-}
 
 Error DeviceReader::checkKeys(const json::Object &object, StringRef prefix,
                               ArrayRef<StringRef> keys,
@@ -399,7 +333,7 @@ Error DeviceReader::read(const json::Value &value, DeviceModel &device) {
   for (const RealKey &key : kReals)
     keys.push_back(key.name);
   llvm::append_range(keys, ArrayRef<StringRef>{kVector, kMatrix, "links"});
-  if (Error error = checkKeys(*root, "", keys, {kRun, kKernels}))
+  if (Error error = checkKeys(*root, "", keys, {kRun, kKernels, kComm}))
     return error;
   for (auto [key, field] : {std::pair("name", &DeviceModel::name),
                             std::pair("source", &DeviceModel::source)}) {
@@ -447,7 +381,9 @@ Error DeviceReader::read(const json::Value &value, DeviceModel &device) {
     return error;
   if (Error error = readKernels(*root, device))
     return error;
-  return readLinks(*root, device);
+  if (Error error = readLinks(*root, device))
+    return error;
+  return readComm(*root, device);
 }
 
 /// Whether brackets nest deeper than any device file needs: the parser
@@ -529,6 +465,8 @@ void DeviceModel::print(raw_ostream &os) const {
           out.attribute("latency_us", link.latencyUs);
         });
     });
+    if (comm)
+      out.attributeObject(kComm, [&] { printComm(*comm, out); });
   });
   os << '\n';
 }

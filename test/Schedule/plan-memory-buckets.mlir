@@ -178,7 +178,7 @@ module {
 // CHECK-LABEL: fusion.program @main
 // CHECK:       fusion.collective "all_reduce"
 // CHECK-SAME:  read, <@in0, 0, 16>
-// REMARK:      bucket-apart{{.*}}parts of a bucket lie apart: a part is an argument, a constant or a result{{.*}}Parts=2{{.*}}Contiguous=1
+// REMARK:      bucket-apart{{.*}}Contiguous=1, Parts=2, Remark="parts of a bucket lie apart: a part is an argument, a constant or a result"
 module {
   fusion.mesh @m(dp = 2)
   module @kernels {

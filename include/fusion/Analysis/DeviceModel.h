@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace llvm {
@@ -74,9 +75,40 @@ struct DeviceLink {
   double latencyUs = 0; ///< microseconds
 };
 
-/// The keys of the JSON file, in its order. All but `run_us` and `kernels` are
-/// required, unknown ones are refused. "Unit" is a streaming multiprocessor or
-/// a core.
+/// One way in which a library sends over a link: a fixed time, a time for each
+/// hop of a ring, and the bandwidth that large messages reach.
+struct CommProtocol {
+  double baseUs = 0;      ///< `base_us`, microseconds
+  double alphaUs = 0;     ///< `alpha_us`, microseconds a hop
+  double bandwidth = 0;   ///< `beta_gbs`, here in bytes a second, a device
+  bool isForSums = false; ///< `only`: "all_reduce"
+};
+
+/// A link that collectives use: the first whose `devices` hold a group.
+struct CommLink {
+  std::string name;
+  int64_t devices = 0; ///< consecutive ranks that it connects; 0: any number
+  /// The link's own figures, then those of `protocols`. The fastest is used.
+  llvm::SmallVector<CommProtocol, 3> protocols;
+  /// `shared_with`: other links, or "compute", that use the same wires.
+  llvm::SmallVector<std::string, 1> sharedWith;
+};
+
+/// What collectives take, and what they cost the kernels beside them.
+struct DeviceComm {
+  llvm::SmallVector<CommLink, 2> links;
+  double slowdownCompute = 0; ///< a kernel beside a collective: 1 + this
+  double slowdownComm = 0;    ///< a collective beside a kernel: 1 + this
+  /// Units that a collective holds, and bytes of memory traffic for each byte
+  /// on the wire; with one of them kernels are slowed by what they lack, and
+  /// `slowdownCompute` is for kernels of unknown work.
+  int64_t units = 0;
+  double memoryTraffic = 0;
+};
+
+/// The keys of the JSON file, in its order. All but `run_us`, `kernels` and
+/// `comm` are required, unknown ones are refused. "Unit" is a streaming
+/// multiprocessor or a core.
 struct DeviceModel {
   std::string name;
   bool isGpu = false;             ///< `kind`: "gpu" or "cpu"
@@ -108,6 +140,7 @@ struct DeviceModel {
   /// A KernelClass is the index.
   std::array<KernelFigures, kNumKernelClasses> kernels = {};
   llvm::SmallVector<DeviceLink, 2> links;
+  std::optional<DeviceComm> comm;
   /// SHA-256 of the file's bytes, in hexadecimal.
   std::string hash;
 

@@ -1,0 +1,187 @@
+//===- DeviceComm.cpp - The `comm` block of a device file -----------------===//
+//
+// See DeviceComm in DeviceModel.h.
+//
+//===----------------------------------------------------------------------===//
+#include "DeviceReader.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <tuple>
+
+using namespace llvm;
+using namespace fusion;
+
+Expected<const json::Object *> DeviceReader::getObject(const json::Value &value,
+                                                       StringRef path) const {
+  if (const json::Object *object = value.getAsObject())
+    return object;
+  return fail(path, "bad value of '" + path + "', device file, give an object");
+}
+
+Error DeviceReader::readProtocol(const json::Object &object, StringRef prefix,
+                                 CommProtocol &protocol) const {
+  for (auto [key, field, scale, mayBeZero] :
+       {std::tuple("base_us", &CommProtocol::baseUs, 1.0, true),
+        std::tuple("alpha_us", &CommProtocol::alphaUs, 1.0, true),
+        std::tuple("beta_gbs", &CommProtocol::bandwidth, 1e9, false)}) {
+    // A link's own base may be left out.
+    if (StringRef(key) == "base_us" && !object.get(key))
+      continue;
+    Expected<double> number = getNumber(object, prefix, key, mayBeZero);
+    if (!number)
+      return number.takeError();
+    protocol.*field = *number * scale;
+  }
+  return Error::success();
+}
+
+Error DeviceReader::readCommLink(const json::Object &object, StringRef prefix,
+                                 CommLink &link) const {
+  if (Error error =
+          checkKeys(object, prefix, {"name", "alpha_us", "beta_gbs"},
+                    {"devices", "base_us", "protocols", "shared_with"}))
+    return error;
+  Expected<std::string> name = getText(object, prefix, "name");
+  if (!name)
+    return name.takeError();
+  link.name = *name;
+  if (object.get("devices")) {
+    Expected<double> devices = getNumber(object, prefix, "devices", true);
+    if (!devices)
+      return devices.takeError();
+    link.devices = static_cast<int64_t>(std::min(*devices, 1e9));
+  }
+  if (Error error = readProtocol(object, prefix, link.protocols.emplace_back()))
+    return error;
+  for (StringRef list : {"protocols", "shared_with"}) {
+    std::string path = getPath(prefix, list);
+    const json::Value *value = object.get(list);
+    if (!value)
+      continue;
+    const json::Array *array = value->getAsArray();
+    if (!array)
+      return fail(path,
+                  "bad value of '" + path + "', device file, give a list");
+    for (auto [i, element] : enumerate(*array)) {
+      std::string place = path + "." + std::to_string(i);
+      if (list == "shared_with") {
+        std::optional<StringRef> text = element.getAsString();
+        if (!text)
+          return fail(place, "bad value of '" + place +
+                                 "', device file, name a link, or compute");
+        link.sharedWith.push_back(text->str());
+        continue;
+      }
+      Expected<const json::Object *> entry = getObject(element, place);
+      if (!entry)
+        return entry.takeError();
+      if (Error error = checkKeys(**entry, place, {"alpha_us", "beta_gbs"},
+                                  {"base_us", "only"}))
+        return error;
+      CommProtocol &protocol = link.protocols.emplace_back();
+      if (Error error = readProtocol(**entry, place, protocol))
+        return error;
+      protocol.isForSums = (*entry)->getString("only") == "all_reduce";
+      if ((*entry)->get("only") && !protocol.isForSums)
+        return fail(place + ".only", "bad value of '" + place +
+                                         ".only', device file, it may be: "
+                                         "all_reduce");
+    }
+  }
+  return Error::success();
+}
+
+Error DeviceReader::readComm(const json::Object &root,
+                             DeviceModel &device) const {
+  const json::Value *value = root.get(kComm);
+  if (!value)
+    return Error::success();
+  Expected<const json::Object *> object = getObject(*value, kComm);
+  if (!object)
+    return object.takeError();
+  if (Error error = checkKeys(**object, kComm,
+                              {"links", "slowdown_compute", "slowdown_comm"},
+                              {"units", "memory_traffic"}))
+    return error;
+  DeviceComm comm;
+  double units = 0;
+  for (auto [key, target] :
+       {std::pair("slowdown_compute", &comm.slowdownCompute),
+        std::pair("slowdown_comm", &comm.slowdownComm),
+        std::pair("units", &units),
+        std::pair("memory_traffic", &comm.memoryTraffic)}) {
+    if (!(*object)->get(key))
+      continue;
+    Expected<double> number = getNumber(**object, kComm, key, true);
+    if (!number)
+      return number.takeError();
+    *target = *number;
+  }
+  if (units >= device.units)
+    return fail("comm.units", "bad value of 'comm.units', device file, give "
+                              "less than the device's units");
+  comm.units = static_cast<int64_t>(units);
+  const json::Array *links = (*object)->getArray("links");
+  if (!links || links->empty())
+    return fail("comm.links",
+                "bad value of 'comm.links', device file, give a list of links");
+  llvm::StringSet<> names;
+  for (auto [i, element] : enumerate(*links)) {
+    std::string place = "comm.links." + std::to_string(i);
+    Expected<const json::Object *> link = getObject(element, place);
+    if (!link)
+      return link.takeError();
+    if (Error error = readCommLink(**link, place, comm.links.emplace_back()))
+      return error;
+    if (!names.insert(comm.links.back().name).second)
+      return fail(place, "name '" + comm.links.back().name +
+                             "' stands twice in 'comm.links', device file, "
+                             "rename one");
+  }
+  for (auto [i, link] : enumerate(comm.links))
+    for (const std::string &other : link.sharedWith)
+      if (other != "compute" && !names.contains(other))
+        return fail("comm.links." + std::to_string(i) + ".shared_with",
+                    "'" + other +
+                        "' in 'shared_with' is no link, device file, "
+                        "name a link of 'comm', or compute");
+  device.comm = std::move(comm);
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Printing
+//===----------------------------------------------------------------------===//
+
+static void printProtocol(const CommProtocol &protocol, json::OStream &out) {
+  out.attribute("base_us", protocol.baseUs);
+  out.attribute("alpha_us", protocol.alphaUs);
+  out.attribute("beta_gbs", protocol.bandwidth / 1e9);
+  if (protocol.isForSums)
+    out.attribute("only", "all_reduce");
+}
+
+void fusion::printComm(const DeviceComm &comm, json::OStream &out) {
+  out.attribute("slowdown_compute", comm.slowdownCompute);
+  out.attribute("slowdown_comm", comm.slowdownComm);
+  out.attribute("units", comm.units);
+  out.attribute("memory_traffic", comm.memoryTraffic);
+  out.attributeArray("links", [&] {
+    for (const CommLink &link : comm.links)
+      out.object([&] {
+        out.attribute("name", link.name);
+        out.attribute("devices", link.devices);
+        printProtocol(link.protocols.front(), out);
+        out.attributeArray("protocols", [&] {
+          for (const CommProtocol &protocol : drop_begin(link.protocols))
+            out.object([&] { printProtocol(protocol, out); });
+        });
+        out.attributeArray("shared_with", [&] {
+          for (const std::string &other : link.sharedWith)
+            out.value(other);
+        });
+      });
+  });
+}

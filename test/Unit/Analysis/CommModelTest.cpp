@@ -1,0 +1,241 @@
+//===- CommModelTest.cpp - Collectives and steps against hand figures -----===//
+#include "fusion/Analysis/CommModel.h"
+#include "AnalysisFixture.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <gtest/gtest.h>
+
+using namespace fusion;
+using namespace fusion::test;
+
+/// The round device with a `comm` block.
+static DeviceModel makeDevice(llvm::StringRef comm) {
+  std::string text = getRoundDevice();
+  text = text.substr(0, text.rfind('}')) + ", \"comm\": " + comm.str() + "}";
+  return llvm::cantFail(DeviceModel::parse(text, "d.json"));
+}
+
+static std::string parseError(llvm::StringRef comm) {
+  std::string text = getRoundDevice();
+  text = text.substr(0, text.rfind('}')) + ", \"comm\": " + comm.str() + "}";
+  auto device = DeviceModel::parse(text, "d.json");
+  return device ? "accepted" : llvm::toString(device.takeError());
+}
+
+static constexpr const char *kWire = R"({
+  "slowdown_compute": 0.25, "slowdown_comm": 0,
+  "links": [{"name": "wire", "base_us": 10, "alpha_us": 1, "beta_gbs": 100}]
+})";
+
+static TimedStep kernel(double us, std::vector<unsigned> waits = {},
+                        double slowdown = 0.25) {
+  return {"kernel", false, 0, us, slowdown, 0, std::move(waits)};
+}
+
+static TimedStep collective(double us, std::vector<unsigned> waits = {},
+                            unsigned stream = 1) {
+  return {"collective", true, stream, us, 0, 0, std::move(waits)};
+}
+
+TEST(CommModel, RingTerms) {
+  CommModel model(makeDevice(kWire));
+  CommGroup four{4, 4};
+  // 4 MB at 100 GB/s are 40 us; a sum sends 3/4 of them twice, in 2 * 3 hops.
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::AllReduce, 4e6, four).us, 76);
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::AllReduce, 4e6, four).fixedUs, 16);
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::AllReduce, 4e6, four).wireBytes, 6e6);
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::AllGather, 4e6, four).us, 43);
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::ReduceScatter, 4e6, four).us, 43);
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::AllToAll, 4e6, four).us, 43);
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::Broadcast, 4e6, four).us, 53);
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::Permute, 4e6, four).us, 51);
+  // Nobody to talk to.
+  EXPECT_EQ(model.predict(CommOp::AllReduce, 4e6, {1, 1}).us, 0);
+  EXPECT_EQ(model.predict(CommOp::AllReduce, 4e6, {1, 1}).algorithm, "none");
+}
+
+TEST(CommModel, GroupsOfAMesh) {
+  // Ranks 0..7 as 2 x 4.
+  EXPECT_EQ(getCommGroup({2, 4}, {0}).size, 2);
+  EXPECT_EQ(getCommGroup({2, 4}, {0}).span, 5); // 0 and 4
+  EXPECT_EQ(getCommGroup({2, 4}, {1}).size, 4);
+  EXPECT_EQ(getCommGroup({2, 4}, {1}).span, 4);
+  EXPECT_EQ(getCommGroup({2, 4}, {0, 1}).size, 8);
+  EXPECT_EQ(getCommGroup({2, 4}, {0, 1}).span, 8);
+}
+
+TEST(CommModel, ShippedDevicesMeetReportedTimes) {
+  // 8 ranks; from NCCL's constants by hand, in microseconds.
+  CommGroup node{8, 8};
+  CommModel a100(llvm::cantFail(DeviceModel::load("a100-80gb")));
+  double mib = 1048576;
+  EXPECT_NEAR(a100.predict(CommOp::AllReduce, 1 * mib, node).us, 36, 0.5);
+  EXPECT_NEAR(a100.predict(CommOp::AllReduce, 4 * mib, node).us, 75, 1);
+  EXPECT_NEAR(a100.predict(CommOp::AllReduce, 25 * mib, node).us, 256, 1);
+  EXPECT_NEAR(a100.predict(CommOp::AllReduce, 256 * mib, node).us, 2098, 2);
+  CommModel h200(llvm::cantFail(DeviceModel::load("h200")));
+  EXPECT_NEAR(h200.predict(CommOp::AllReduce, 1 * mib, node).us, 28, 0.5);
+  EXPECT_NEAR(h200.predict(CommOp::AllReduce, 25 * mib, node).us, 122, 1);
+  EXPECT_NEAR(h200.predict(CommOp::AllGather, 25 * mib, node).us, 95, 0.5);
+  EXPECT_NEAR(h200.predict(CommOp::AllGather, 256 * mib, node).us, 676, 1);
+}
+
+TEST(CommModel, BetweenNodesTheSlowLinkIsUsed) {
+  CommModel model(makeDevice(R"({
+    "slowdown_compute": 0, "slowdown_comm": 0,
+    "links": [
+      {"name": "inner", "devices": 4, "alpha_us": 1, "beta_gbs": 100},
+      {"name": "outer", "alpha_us": 10, "beta_gbs": 10}]})"));
+  EXPECT_EQ(model.predict(CommOp::AllGather, 1e6, {4, 4}).link, 0u);
+  // 16 ranks on 4 nodes: 3 hops between nodes, 12 within; 15/16 of 100 us.
+  CommCost gather = model.predict(CommOp::AllGather, 1e6, {16, 16});
+  EXPECT_EQ(gather.link, 1u);
+  EXPECT_DOUBLE_EQ(gather.us, 3 * 10 + 12 * 1 + 93.75);
+  // A small sum takes a tree: 2 * (3 inner + 2 outer hops) and 2 * 0.01 us,
+  // where a ring would take 2 * (3 * 10 + 12).
+  CommCost sum = model.predict(CommOp::AllReduce, 100, {16, 16});
+  EXPECT_EQ(sum.algorithm, "tree");
+  EXPECT_DOUBLE_EQ(sum.us, 2 * (3 * 1 + 2 * 10) + 0.02);
+  // A large one the ring, which sends less: 15/8 of 10 s against 2.
+  EXPECT_EQ(model.predict(CommOp::AllReduce, 1e11, {16, 16}).algorithm, "ring");
+}
+
+TEST(CommModel, KernelsAreSlowedByWhatTheyLack) {
+  CommModel plain(makeDevice(kWire));
+  KernelWork work;
+  work.blocks = 100;
+  EXPECT_EQ(plain.getSlowdown(&work), 0.25);
+  // 20 of 100 units are taken.
+  CommModel held(makeDevice(R"({
+    "slowdown_compute": 0.25, "slowdown_comm": 0, "units": 20,
+    "links": [{"name": "wire", "alpha_us": 1, "beta_gbs": 100}]})"));
+  EXPECT_EQ(held.getSlowdown(nullptr), 0.25);
+  EXPECT_EQ(held.getSlowdown(&work), 0.4); // a second turn: +100 %, capped
+  work.blocks = 80;
+  EXPECT_EQ(held.getSlowdown(&work), 0);
+  work.blocks = 250; // 4 turns for 3
+  EXPECT_DOUBLE_EQ(held.getSlowdown(&work), 1.0 / 3);
+  // 2 * 100 GB/s of 1 TB/s are taken: what is bound by memory takes 1 / 0.8.
+  CommModel memory(makeDevice(R"({
+    "slowdown_compute": 0, "slowdown_comm": 0, "memory_traffic": 2,
+    "links": [{"name": "wire", "alpha_us": 1, "beta_gbs": 100}]})"));
+  work.memoryBytes = 1e6;
+  EXPECT_DOUBLE_EQ(memory.getSlowdown(&work), 0.25);
+  work.flops[unsigned(Arithmetic::MatrixI8)] = 4e9; // 10 us against 1
+  EXPECT_EQ(memory.getSlowdown(&work), 0);
+}
+
+TEST(CommModel, BrokenBlocksAreTold) {
+  EXPECT_EQ(parseError(R"({"slowdown_compute": 0, "slowdown_comm": 0})"),
+            "d.json:16: missing key 'comm.links', device file, add it; a "
+            "shipped device file shows all keys");
+  EXPECT_EQ(parseError(R"({"slowdown_compute": 0, "slowdown_comm": 0,
+    "links": []})"),
+            "d.json:17: bad value of 'comm.links', device file, give a list of "
+            "links");
+  EXPECT_EQ(parseError(R"({"slowdown_compute": 0, "slowdown_comm": 0,
+    "links": [{"name": "a", "alpha_us": 1, "beta_gbs": 0}]})"),
+            "d.json:17: bad value of 'comm.links.0.beta_gbs', device file, "
+            "give a number above 0");
+  EXPECT_EQ(parseError(R"({"slowdown_compute": 0, "slowdown_comm": 0,
+    "links": [{"name": "a", "alpha_us": 1, "beta_gbs": 1,
+               "shared_with": ["b"]}]})"),
+            "d.json:18: 'b' in 'shared_with' is no link, device file, name a "
+            "link of 'comm', or compute");
+  EXPECT_EQ(parseError(R"({"slowdown_compute": 0, "slowdown_comm": 0,
+    "units": 100, "links": [{"name": "a", "alpha_us": 1, "beta_gbs": 1}]})"),
+            "d.json:17: bad value of 'comm.units', device file, give less than "
+            "the device's units");
+}
+
+TEST(Timeline, HiddenCommunicationSlowsKernels) {
+  // The collective runs from 100 to 150; the second kernel does 40 of its 100
+  // us until then, so it ends at 210.
+  std::vector<TimedStep> steps = {kernel(100), collective(50, {0}), kernel(100),
+                                  kernel(10, {1})};
+  Timeline line = simulate(steps, CommModel(makeDevice(kWire)));
+  EXPECT_DOUBLE_EQ(line.spans[1].beginUs, 100);
+  EXPECT_DOUBLE_EQ(line.spans[1].endUs, 150);
+  EXPECT_DOUBLE_EQ(line.spans[2].endUs, 210);
+  EXPECT_DOUBLE_EQ(line.stepUs, 220);
+  EXPECT_EQ(line.computeUs, 210);
+  EXPECT_EQ(line.commUs, 50);
+  EXPECT_EQ(line.exposedUs, 0);
+  EXPECT_TRUE(line.exposures.empty());
+}
+
+TEST(Timeline, ExposedIntervalsNameTheirCause) {
+  // The second kernel ends at 225 and the collective at 400.
+  std::vector<TimedStep> steps = {kernel(100), collective(300, {0}),
+                                  kernel(100), kernel(10, {1})};
+  Timeline line = simulate(steps, CommModel(makeDevice(kWire)));
+  EXPECT_DOUBLE_EQ(line.stepUs, 410);
+  EXPECT_DOUBLE_EQ(line.exposedUs, 175);
+  ASSERT_EQ(line.exposures.size(), 1u);
+  EXPECT_EQ(line.exposures[0].cause, ExposureCause::NothingToHide);
+  EXPECT_EQ(line.exposures[0].comm, 1u);
+  EXPECT_EQ(line.exposures[0].waiter, 3);
+  EXPECT_DOUBLE_EQ(line.exposures[0].beginUs, 225);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  line.print(os, steps);
+  EXPECT_EQ(text,
+            "step 410.0 us: computation 210.0, communication 300.0, exposed "
+            "175.0 (42.7 %)\n"
+            "  exposed 175.0 us at 225.0: kernel waits for collective: it "
+            "started when its operands were ready\n");
+}
+
+TEST(Timeline, QueuesTailsAndTheComputeStream) {
+  CommModel model(makeDevice(kWire));
+  // The second collective is ready at 0 and starts at 100.
+  Timeline queue =
+      simulate({collective(100), collective(50), kernel(10, {1})}, model);
+  ASSERT_EQ(queue.exposures.size(), 1u);
+  EXPECT_EQ(queue.exposures[0].cause, ExposureCause::Queued);
+  EXPECT_EQ(queue.exposures[0].comm, 1u);
+  EXPECT_DOUBLE_EQ(queue.exposedUs, 150);
+  Timeline tail = simulate({kernel(10), collective(20, {0})}, model);
+  ASSERT_EQ(tail.exposures.size(), 1u);
+  EXPECT_EQ(tail.exposures[0].cause, ExposureCause::NothingLeft);
+  EXPECT_EQ(tail.exposures[0].waiter, -1);
+  EXPECT_DOUBLE_EQ(tail.stepUs, 30);
+  Timeline inLine =
+      simulate({kernel(10), collective(20, {}, 0), kernel(5)}, model);
+  ASSERT_EQ(inLine.exposures.size(), 1u);
+  EXPECT_EQ(inLine.exposures[0].cause, ExposureCause::OnComputeStream);
+  EXPECT_DOUBLE_EQ(inLine.stepUs, 35);
+}
+
+TEST(Timeline, LinksAreShared) {
+  // Two streams on one link: each takes twice as long while both run, so the
+  // shorter ends at 100 and the longer at 150.
+  CommModel model(makeDevice(kWire));
+  Timeline two = simulate(
+      {collective(50), collective(100, {}, 2), kernel(10, {1})}, model);
+  EXPECT_DOUBLE_EQ(two.spans[0].endUs, 100);
+  EXPECT_DOUBLE_EQ(two.spans[1].endUs, 150);
+  ASSERT_EQ(two.exposures.size(), 2u);
+  EXPECT_EQ(two.exposures[0].cause, ExposureCause::Shared);
+  EXPECT_EQ(two.exposures[1].cause, ExposureCause::NothingToHide);
+  // Kernels on the collective's wires: halves each, and a quarter more for the
+  // kernel: 100 / 2.5 = 40 us of it until 100 us of the collective are done.
+  CommModel shared(makeDevice(R"({
+    "slowdown_compute": 0.25, "slowdown_comm": 0,
+    "links": [{"name": "pcie", "alpha_us": 1, "beta_gbs": 100,
+               "shared_with": ["compute"]}]})"));
+  Timeline both = simulate({collective(50), kernel(100)}, shared);
+  EXPECT_DOUBLE_EQ(both.spans[0].endUs, 100);
+  EXPECT_DOUBLE_EQ(both.spans[1].endUs, 160);
+}
+
+TEST(Timeline, ALongStepIsLinear) {
+  std::vector<TimedStep> steps;
+  for (unsigned i = 0; i < 100000; ++i)
+    steps.push_back(i % 20 == 19 ? collective(30, {i - 1}) : kernel(2));
+  Timeline line = simulate(steps, CommModel(makeDevice(kWire)));
+  EXPECT_DOUBLE_EQ(line.computeUs, 190000);
+  EXPECT_DOUBLE_EQ(line.commUs, 150000);
+  EXPECT_GE(line.stepUs, 190000);
+}
