@@ -46,6 +46,13 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     checks.addAfter(manager);
   }
   OpPassManager &functions = manager.nest<func::FuncOp>();
+  // Collectives change, so the certificate starts behind.
+  if (!llvm::is_contained(options.noFuse, "buckets")) {
+    BucketCollectivesOptions buckets;
+    buckets.device = options.device;
+    buckets.costModel = options.costModel;
+    functions.addPass(createBucketCollectives(buckets));
+  }
   functions.addPass(createRecordFusionCertificate());
   FuseVerticalOptions vertical;
   vertical.maxOps = options.maxOps;

@@ -73,6 +73,26 @@ enum class FusionRule : unsigned {
   MaxMembers,
   MaxOperands,
   ReadyTime,
+  // Reductions of gradients as one collective.
+  FuseBucket,
+  SplitGradient,
+  ZeroGradient,
+  RepeatedReduction,
+  MeanReduction,
+  BucketBytes,
+  BucketDelay,
+  BucketReader,
+  BucketPath,
+  BucketKey,
+  BucketShape,
+  InexactMean,
+  HorizontalBucket,
+  // Clipping by the global norm.
+  FuseClip,
+  ClipPartial,
+  ClipForm,
+  ClipReader,
+  ClipRanks,
   // A plan file decided.
   PlanFile,
   // How the ranks of a mesh share an op out.

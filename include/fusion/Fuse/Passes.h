@@ -52,7 +52,7 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
       llvm::cl::desc(
           "Kinds of fusion to leave out: vertical puts each op in a group "
           "of its own, horizontal gives each group a launch of its own, "
-          "projections merges no products")};
+          "projections merges no products, buckets joins no collectives")};
   Option<std::string> parameterFolder{
       *this, "parameter-folder",
       llvm::cl::desc("Folder that parameters' files are relative to (default: "

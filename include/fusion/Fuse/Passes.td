@@ -152,6 +152,63 @@ def MergeProjections : Pass<"fusion-merge-projections", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
+def BucketCollectives : Pass<"fusion-bucket-collectives", "::mlir::func::FuncOp"> {
+  let summary = "joins reductions of gradients into buckets";
+  let description = [{
+    All-reduces and reduce-scatters of one tensor each that agree in ranks, kind,
+    element type and memory become variadic ones, in the order in which their
+    operands are computed. Each bucket stands right behind the producer of its
+    last member. The first bucket is small, so that communication starts early;
+    sizes double up to `bucket-bytes` and are half of what is left at the end,
+    down to `tail`. A gradient above the size is reduced in parts: slices of one
+    buffer. A member is added only where the last collective does not end later
+    for it by more than is saved (docs/buckets-and-clipping.md has the model).
+    Sums that all readers divide by the number of ranks, a power of two, become
+    means; reductions of zeros go; the same value is reduced once.
+
+    Requires: one block. Ensures: the order of collectives is a function of the
+    graph, the options and the device file, so it is the same on all ranks; each
+    collective made here has `fusion.bucket`, its number in that order. No bit
+    changes, but that a mean of f16 or bf16 does not leave its range. Idempotent.
+    Leaves alone: collectives of several tensors or with `fusion.bucket`; results
+    that another reduction is computed from; sizes that depend on the batch; what
+    stands on both sides of an op with side effects.
+    Reports: `fuse-bucket` for each bucket, with bytes, members, and when it is
+    ready, starts and ends, and what of it is exposed; and why a bucket ends.
+
+    Before:
+    ```mlir
+    fusion.mesh @m(dp = 2)
+    func.func @main(%x: tensor<4xf32>, %y: tensor<6xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
+      %0 = fusion.exp %x : tensor<4xf32>
+      %1 = fusion.all_reduce sum, %0 on @m[dp] : tensor<4xf32>
+      %2 = fusion.exp %y : tensor<6xf32>
+      %3 = fusion.all_reduce sum, %2 on @m[dp] : tensor<6xf32>
+      return %1, %3 : tensor<4xf32>, tensor<6xf32>
+    }
+    ```
+    After:
+    ```mlir
+    fusion.mesh @m(dp = 2)
+    func.func @main(%x: tensor<4xf32>, %y: tensor<6xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
+      %0 = fusion.exp %x : tensor<4xf32>
+      %2 = fusion.exp %y : tensor<6xf32>
+      %1:2 = fusion.all_reduce sum, %0, %2 on @m[dp] {fusion.bucket = 0 : i64} : tensor<4xf32>, tensor<6xf32>
+      return %1#0, %1#1 : tensor<4xf32>, tensor<6xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"firstBytes", "first-bytes", "int64_t", "1048576", "bytes of the first bucket">,
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "0",
+           "bytes that buckets grow to, 0: what the cost model finds best, or 25 MiB on a device without links">,
+    Option<"tail", "tail", "int64_t", "1048576", "bytes that the last buckets shrink to, 0: they don't">,
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
   let summary = "puts every op into a group, producers with their consumers";
   let description = [{

@@ -1,0 +1,245 @@
+//===- BucketCollectives.cpp - Gradients reduced by few collectives -------===//
+//
+// The thin pass around the decision (BucketPlan.cpp): drops reductions that
+// change nothing, joins the others as planned, and says what was decided. Where
+// buckets lie in memory is the schedule phase's matter, which finds them by
+// their attribute.
+//
+//===----------------------------------------------------------------------===//
+#include "BucketPlan.h"
+#include "DecidingPass.h"
+#include "PlainReductions.h"
+#include "fusion/Analysis/Explain.h"
+#include "fusion/Fuse/Passes.h"
+
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Debug.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#define DEBUG_TYPE "fusion-bucket-collectives"
+
+namespace fusion {
+#define GEN_PASS_DEF_BUCKETCOLLECTIVES
+#include "fusion/Fuse/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+
+//===----------------------------------------------------------------------===//
+// Remarks
+//===----------------------------------------------------------------------===//
+
+static std::string formatUs(double us) {
+  return llvm::formatv("{0:f2}", us).str();
+}
+
+static void emitBucket(const BucketPlan &plan, const GradientBucket &bucket,
+                       int64_t number) {
+  const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseBucket);
+  remark::passed(plan.reductions[bucket.members.front()].op->getLoc(),
+                 remark::RemarkOpts::name(info.id).category("fusion"))
+      << remark::reason("{0}", info.text) << remark::metric("bucket", number)
+      << remark::metric("members", int64_t(bucket.members.size()))
+      << remark::metric("bytes", bucket.bytes)
+      << remark::metric("size_limit", plan.targetBytes[bucket.key])
+      << remark::metric("us_ready", formatUs(bucket.readyUs))
+      << remark::metric("us_start", formatUs(bucket.startUs))
+      << remark::metric("us_end", formatUs(bucket.endUs))
+      << remark::metric("us_exposed", formatUs(bucket.exposedUs));
+}
+
+static void emitSplit(const GradientReduction &first, int64_t target) {
+  const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::SplitGradient);
+  auto type = cast<RankedTensorType>(first.op->getOperand(0).getType());
+  int64_t parts = llvm::divideCeil(type.getNumElements(), first.end);
+  remark::passed(first.op->getLoc(),
+                 remark::RemarkOpts::name(info.id).category("fusion"))
+      << remark::reason("{0}", info.text) << remark::metric("parts", parts)
+      << remark::metric("part_bytes", first.bytes)
+      << remark::metric("size_limit", target);
+}
+
+static void emitRefusal(const BucketRefusal &refusal) {
+  const FusionRuleInfo &info = getFusionRuleInfo(refusal.rule);
+  auto remark =
+      remark::missed(refusal.op->getLoc(),
+                     remark::RemarkOpts::name(info.id).category("fusion"));
+  remark << remark::reason("{0}", info.text);
+  if (refusal.other) {
+    std::string other;
+    llvm::raw_string_ostream(other) << refusal.other->getLoc();
+    remark << remark::metric("other", other);
+  }
+  if (refusal.limit)
+    remark << remark::metric("value", refusal.value)
+           << remark::metric("limit", refusal.limit);
+}
+
+static void emitDecisions(const BucketPlan &plan, int64_t firstNumber) {
+  for (auto [i, bucket] : llvm::enumerate(plan.buckets))
+    emitBucket(plan, bucket, firstNumber + i);
+  for (const GradientReduction &reduction : plan.reductions)
+    if (reduction.end > 0 && reduction.begin == 0)
+      emitSplit(reduction, plan.targetBytes[reduction.key]);
+  for (const BucketRefusal &refusal : plan.refusals)
+    emitRefusal(refusal);
+}
+
+//===----------------------------------------------------------------------===//
+// The rewrite
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Joins the reductions of a plan.
+class BucketRewriter {
+public:
+  BucketRewriter(Block &block, const BucketPlan &plan, int64_t firstNumber)
+      : block(block), plan(plan), builder(block.getParentOp()->getContext()),
+        number(firstNumber) {}
+
+  void run();
+
+private:
+  void setPlace(unsigned place);
+  Value getOperand(const GradientReduction &reduction);
+  void form(const GradientBucket &bucket);
+
+  Block &block;
+  const BucketPlan &plan;
+  OpBuilder builder;
+  int64_t number;
+  /// By place: the last op that was put there.
+  llvm::DenseMap<unsigned, Operation *> lastAt;
+  unsigned place = 0;
+  /// By reduction in parts: its tensor in one dimension.
+  llvm::DenseMap<Operation *, Value> flat;
+  /// Results of its parts so far, in order.
+  llvm::MapVector<Operation *, SmallVector<Value>> parts;
+};
+
+} // namespace
+
+void BucketRewriter::setPlace(unsigned number) {
+  place = number;
+  Operation *&last = lastAt[place];
+  if (!last && place > 0)
+    last = plan.ops[place - 1];
+  if (last)
+    builder.setInsertionPointAfter(last);
+  else
+    builder.setInsertionPointToStart(&block);
+}
+
+/// What a bucket reduces: the tensor, or a view of a part.
+Value BucketRewriter::getOperand(const GradientReduction &reduction) {
+  Value operand = reduction.op->getOperand(0);
+  if (reduction.end == 0)
+    return operand;
+  Location loc = reduction.op->getLoc();
+  Value &whole = flat[reduction.op];
+  auto type = cast<RankedTensorType>(operand.getType());
+  auto line = RankedTensorType::get({type.getNumElements()},
+                                    type.getElementType(), type.getEncoding());
+  if (!whole)
+    whole = type.getRank() == 1
+                ? operand
+                : ReshapeOp::create(builder, loc, line, operand).getResult();
+  return SliceOp::create(
+             builder, loc,
+             line.clone(ArrayRef<int64_t>{reduction.end - reduction.begin}),
+             whole, builder.getDenseI64ArrayAttr({reduction.begin}),
+             builder.getDenseI64ArrayAttr({reduction.end}),
+             builder.getDenseI64ArrayAttr({1}))
+      .getResult();
+}
+
+void BucketRewriter::form(const GradientBucket &bucket) {
+  setPlace(bucket.place);
+  SmallVector<Value> operands;
+  SmallVector<Type> types;
+  SmallVector<Location> locations;
+  for (unsigned member : bucket.members) {
+    const GradientReduction &reduction = plan.reductions[member];
+    Value operand = getOperand(reduction);
+    operands.push_back(operand);
+    types.push_back(reduction.end > 0 ? operand.getType()
+                                      : reduction.op->getResult(0).getType());
+    locations.push_back(reduction.op->getLoc());
+  }
+  Operation *first = plan.reductions[bucket.members.front()].op;
+  OperationState state(FusedLoc::get(builder.getContext(), locations),
+                       first->getName(), operands, types, first->getAttrs());
+  state.addAttribute(kBucketAttr, builder.getI64IntegerAttr(number++));
+  Operation *joined = builder.create(state);
+  for (auto [member, result] :
+       llvm::zip(bucket.members, joined->getResults())) {
+    const GradientReduction &reduction = plan.reductions[member];
+    if (reduction.end == 0) {
+      reduction.op->getResult(0).replaceAllUsesWith(result);
+      continue;
+    }
+    SmallVector<Value> &results = parts[reduction.op];
+    results.push_back(result);
+    auto type = cast<RankedTensorType>(reduction.op->getOperand(0).getType());
+    if (reduction.end < type.getNumElements())
+      continue;
+    Location loc = reduction.op->getLoc();
+    auto line = cast<RankedTensorType>(result.getType());
+    Value whole = ConcatOp::create(
+        builder, loc, line.clone(ArrayRef<int64_t>{type.getNumElements()}),
+        results, builder.getI64IntegerAttr(0));
+    if (type.getRank() != 1)
+      whole = ReshapeOp::create(builder, loc, type, whole);
+    reduction.op->getResult(0).replaceAllUsesWith(whole);
+  }
+  lastAt[place] = &*std::prev(builder.getInsertionPoint());
+}
+
+void BucketRewriter::run() {
+  for (const GradientBucket &bucket : plan.buckets)
+    form(bucket);
+  llvm::SmallPtrSet<Operation *, 16> erased;
+  for (const GradientReduction &reduction : plan.reductions)
+    if (erased.insert(reduction.op).second)
+      reduction.op->erase();
+}
+
+/// The number of the next bucket.
+static int64_t countBuckets(Block &block) {
+  int64_t next = 0;
+  for (Operation &op : block)
+    if (auto number = op.getAttrOfType<IntegerAttr>(kBucketAttr))
+      next = std::max(next, number.getInt() + 1);
+  return next;
+}
+
+namespace {
+
+struct BucketCollectives
+    : DecidingPass<fusion::impl::BucketCollectivesBase<BucketCollectives>> {
+  using DecidingPass::DecidingPass;
+
+  LogicalResult decide(FunctionOpInterface function, Block &block) override {
+    FailureOr<FusionLegality> legality =
+        FusionLegality::create(function, GroupLimits());
+    if (failed(legality))
+      return failure();
+    const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseBucket);
+    declareRewrite(function, info.id, info.text);
+    simplifyReductions(block);
+    BucketLimits limits{firstBytes, bucketBytes, tail};
+    BucketPlan plan = planBuckets(block, limits, *legality, *model);
+    LLVM_DEBUG(plan.print(llvm::dbgs()));
+    int64_t firstNumber = countBuckets(block);
+    if (getContext().getRemarkEngine())
+      emitDecisions(plan, firstNumber);
+    BucketRewriter(block, plan, firstNumber).run();
+    return success();
+  }
+};
+
+} // namespace
