@@ -36,12 +36,12 @@ static std::string formatUs(double us) {
   return llvm::formatv("{0:f2}", us).str();
 }
 
-static void emitBucket(const BucketPlan &plan, const GradientBucket &bucket,
-                       int64_t number) {
+static void emitBucket(const BucketPlan &plan, const GradientBucket &bucket) {
   const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseBucket);
   remark::passed(plan.reductions[bucket.members.front()].op->getLoc(),
                  remark::RemarkOpts::name(info.id).category("fusion"))
-      << remark::reason("{0}", info.text) << remark::metric("bucket", number)
+      << remark::reason("{0}", info.text)
+      << remark::metric("bucket", bucket.number.value_or(-1))
       << remark::metric("members", int64_t(bucket.members.size()))
       << remark::metric("bytes", bucket.bytes)
       << remark::metric("size_limit", plan.targetBytes[bucket.key])
@@ -78,9 +78,9 @@ static void emitRefusal(const BucketRefusal &refusal) {
            << remark::metric("limit", refusal.limit);
 }
 
-static void emitDecisions(const BucketPlan &plan, int64_t firstNumber) {
-  for (auto [i, bucket] : llvm::enumerate(plan.buckets))
-    emitBucket(plan, bucket, firstNumber + i);
+static void emitDecisions(const BucketPlan &plan) {
+  for (const GradientBucket &bucket : plan.buckets)
+    emitBucket(plan, bucket);
   for (const GradientReduction &reduction : plan.reductions)
     if (reduction.end > 0 && reduction.begin == 0)
       emitSplit(reduction, plan.targetBytes[reduction.key]);
@@ -97,9 +97,8 @@ namespace {
 /// Joins the reductions of a plan.
 class BucketRewriter {
 public:
-  BucketRewriter(Block &block, const BucketPlan &plan, int64_t firstNumber)
-      : block(block), plan(plan), builder(block.getParentOp()->getContext()),
-        number(firstNumber) {}
+  BucketRewriter(Block &block, const BucketPlan &plan)
+      : block(block), plan(plan), builder(block.getParentOp()->getContext()) {}
 
   void run();
 
@@ -111,7 +110,6 @@ private:
   Block &block;
   const BucketPlan &plan;
   OpBuilder builder;
-  int64_t number;
   /// By place: the last op that was put there.
   llvm::DenseMap<unsigned, Operation *> lastAt;
   unsigned place = 0;
@@ -123,8 +121,8 @@ private:
 
 } // namespace
 
-void BucketRewriter::setPlace(unsigned number) {
-  place = number;
+void BucketRewriter::setPlace(unsigned where) {
+  place = where;
   Operation *&last = lastAt[place];
   if (!last && place > 0)
     last = plan.ops[place - 1];
@@ -173,7 +171,8 @@ void BucketRewriter::form(const GradientBucket &bucket) {
   Operation *first = plan.reductions[bucket.members.front()].op;
   OperationState state(FusedLoc::get(builder.getContext(), locations),
                        first->getName(), operands, types, first->getAttrs());
-  state.addAttribute(kBucketAttr, builder.getI64IntegerAttr(number++));
+  if (bucket.number)
+    state.addAttribute(kBucketAttr, builder.getI64IntegerAttr(*bucket.number));
   Operation *joined = builder.create(state);
   for (auto [member, result] :
        llvm::zip(bucket.members, joined->getResults())) {
@@ -208,15 +207,6 @@ void BucketRewriter::run() {
       reduction.op->erase();
 }
 
-/// The number of the next bucket.
-static int64_t countBuckets(Block &block) {
-  int64_t next = 0;
-  for (Operation &op : block)
-    if (auto number = op.getAttrOfType<IntegerAttr>(kBucketAttr))
-      next = std::max(next, number.getInt() + 1);
-  return next;
-}
-
 namespace {
 
 struct BucketCollectives
@@ -234,10 +224,9 @@ struct BucketCollectives
     BucketLimits limits{firstBytes, bucketBytes, tail};
     BucketPlan plan = planBuckets(block, limits, *legality, *model);
     LLVM_DEBUG(plan.print(llvm::dbgs()));
-    int64_t firstNumber = countBuckets(block);
     if (getContext().getRemarkEngine())
-      emitDecisions(plan, firstNumber);
-    BucketRewriter(block, plan, firstNumber).run();
+      emitDecisions(plan);
+    BucketRewriter(block, plan).run();
     return success();
   }
 };

@@ -16,7 +16,6 @@
 #include "BucketPlan.h"
 #include "fusion/IR/TensorData.h"
 
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -33,15 +32,11 @@ static constexpr int64_t kDefaultBucketBytes = 25 << 20;
 /// Parts of a tensor and members of a bucket start at multiples of this.
 static constexpr int64_t kAlignment = 64;
 
-bool fusion::isScheduleBarrier(Operation *op) {
-  return !isMemoryEffectFree(op) && !isa<CommunicationOpInterface>(op);
-}
-
 namespace {
 
 /// The reductions of one group of ranks, kind and element type.
 struct KeyInfo {
-  CommCost cost;
+  LinearCost cost;
   int64_t bytes = 0;
   int64_t target = 0;
   /// Bytes of reductions that were not looked at yet.
@@ -208,7 +203,7 @@ void BucketPlanner::chooseTargets() {
         window <= 0)
       continue;
     double bytes = static_cast<double>(key.bytes), rate = bytes / window;
-    const CommCost &cost = key.cost;
+    const LinearCost &cost = key.cost;
     double best = bytes * cost.usPerByte < window
                       ? std::max(std::sqrt(kContention * cost.latencyUs *
                                            bytes / cost.usPerByte),
@@ -260,7 +255,7 @@ void BucketPlanner::computeSuffixes() {
   restBytes.assign(count + 1, 0);
   for (size_t i = count; i-- > 0;) {
     const GradientReduction &reduction = plan.reductions[i];
-    const CommCost &cost = keyInfo[reduction.key].cost;
+    const LinearCost &cost = keyInfo[reduction.key].cost;
     restUs[i] = restUs[i + 1] + cost.usPerByte * reduction.bytes;
     restBytes[i] = restBytes[i + 1] + reduction.bytes;
     endUs[i] =
@@ -293,7 +288,7 @@ bool BucketPlanner::fits(unsigned index, GradientBucket &bucket,
     refusal.limit = size;
     return false;
   }
-  const CommCost &cost = key.cost;
+  const LinearCost &cost = key.cost;
   double rest =
       restUs[index + 1] +
       cost.latencyUs * std::ceil(static_cast<double>(restBytes[index + 1]) /
@@ -355,8 +350,16 @@ void BucketPlanner::finish() {
   llvm::sort(plan.buckets, [](auto &a, auto &b) {
     return a.members.back() < b.members.back();
   });
+  int64_t number = 0;
+  for (Operation *op : plan.ops)
+    if (auto known = op->getAttrOfType<IntegerAttr>(kBucketAttr))
+      number = std::max(number, known.getInt() + 1);
   double now = 0;
   for (GradientBucket &bucket : plan.buckets) {
+    if (llvm::any_of(bucket.members, [&](unsigned member) {
+          return getInputType(plan.reductions[member].op).getRank() > 0;
+        }))
+      bucket.number = number++;
     bucket.startUs = std::max(now, bucket.readyUs);
     now = bucket.endUs =
         bucket.startUs + keyInfo[bucket.key].cost.getUs(bucket.bytes);

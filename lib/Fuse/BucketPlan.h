@@ -9,6 +9,7 @@
 #define FUSION_LIB_FUSE_BUCKETPLAN_H
 
 #include "CommEstimate.h"
+#include "FuseGraph.h"
 #include "fusion/Analysis/CostModel.h"
 #include "fusion/Analysis/FusionLegality.h"
 
@@ -21,10 +22,6 @@ namespace fusion {
 /// Attribute of a collective that holds gradients: the number of its bucket, in
 /// the order in which buckets start.
 inline constexpr llvm::StringLiteral kBucketAttr = "fusion.bucket";
-
-/// Whether nothing may be moved across the op: it has effects, and they are not
-/// just that it talks to other ranks.
-bool isScheduleBarrier(mlir::Operation *op);
 
 struct BucketLimits {
   int64_t firstBytes = 1 << 20; ///< of the first bucket
@@ -50,6 +47,9 @@ struct GradientReduction {
 /// Reductions that are one collective.
 struct GradientBucket {
   llvm::SmallVector<unsigned> members; ///< as they become ready
+  /// The attribute; none if all are scalars. A loss or a norm is no gradient,
+  /// but may go with some.
+  std::optional<int64_t> number;
   unsigned key = 0;
   int64_t bytes = 0;
   unsigned place = 0;  ///< number of the op that it stands behind

@@ -36,8 +36,8 @@ int64_t fusion::getGroupSize(Operation *collective) {
   return size;
 }
 
-CommCost fusion::estimateComm(Operation *collective, int64_t groupSize,
-                              const DeviceModel &device) {
+LinearCost fusion::estimateComm(Operation *collective, int64_t groupSize,
+                                const DeviceModel &device) {
   double start = kHostStartUs, step = kHostStepUs, bandwidth = kHostBandwidth;
   if (!device.links.empty()) {
     start = kGpuStartUs;

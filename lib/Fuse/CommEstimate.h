@@ -13,7 +13,7 @@
 namespace fusion {
 
 /// A collective of `bytes` a rank takes `latencyUs + usPerByte * bytes`.
-struct CommCost {
+struct LinearCost {
   double latencyUs = 0, usPerByte = 0;
 
   double getUs(int64_t bytes) const {
@@ -29,8 +29,8 @@ inline constexpr double kContention = 0.19;
 /// no link get figures of processes on one host. `bytes` are those of an
 /// operand: of a scattered or reduced tensor before, of a gathered one the
 /// part.
-CommCost estimateComm(mlir::Operation *collective, int64_t groupSize,
-                      const DeviceModel &device);
+LinearCost estimateComm(mlir::Operation *collective, int64_t groupSize,
+                        const DeviceModel &device);
 
 /// Ranks of the group that `collective`, which has the communication
 /// interface, works in; 1 where its mesh is not found.

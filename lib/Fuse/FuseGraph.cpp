@@ -48,6 +48,10 @@ static llvm::SetVector<Value> getReadValues(Operation *op) {
   return values;
 }
 
+bool fusion::isScheduleBarrier(Operation *op) {
+  return !isMemoryEffectFree(op) && !isa<CommunicationOpInterface>(op);
+}
+
 FuseGraph::FuseGraph(Block &block) {
   llvm::DenseMap<Operation *, unsigned> segments;
   unsigned segment = 0;
@@ -55,7 +59,7 @@ FuseGraph::FuseGraph(Block &block) {
     // The op with effects is in no segment with anything it could be fused
     // with.
     segments[&op] = segment;
-    if (!isMemoryEffectFree(&op))
+    if (isScheduleBarrier(&op))
       segments[&op] = ++segment;
   }
 
@@ -70,7 +74,9 @@ FuseGraph::FuseGraph(Block &block) {
                      isClone,
                      escapes,
                      {},
-                     llvm::to_vector<2>(consumers)});
+                     llvm::to_vector<2>(consumers),
+                     {},
+                     {}});
     cloneDepth.push_back(isClone ? cloneDepth[consumers.front()] + 1 : 0);
     llvm::SmallPtrSet<Operation *, 4> seen;
     for (Value value : getReadValues(op))
@@ -129,6 +135,24 @@ FuseGraph::FuseGraph(Block &block) {
     for (unsigned consumer : node.consumers)
       nodes[consumer].producers.push_back(id);
   }
+  orderEffects();
+}
+
+/// Ops with effects keep their order.
+void FuseGraph::orderEffects() {
+  std::optional<unsigned> last;
+  for (unsigned id = 0; id < nodes.size(); ++id) {
+    FuseNode &node = nodes[id];
+    if (isMemoryEffectFree(node.op))
+      continue;
+    node.before.assign(node.producers.begin(), node.producers.end());
+    node.behind.assign(node.consumers.begin(), node.consumers.end());
+    if (last) {
+      node.before.push_back(*last);
+      nodes[*last].behind.push_back(id);
+    }
+    last = id;
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -151,7 +175,7 @@ FuseGroups::FuseGroups(Neighbours neighbours, unsigned numNodes,
 /// The edges of a fuse graph.
 static FuseGroups::Neighbours getNeighbours(const FuseGraph &graph) {
   return [&graph](unsigned node, bool forward) -> ArrayRef<unsigned> {
-    return forward ? graph[node].consumers : graph[node].producers;
+    return graph[node].getNeighbours(forward);
   };
 }
 
@@ -209,7 +233,8 @@ struct FuseGroups::Search {
 };
 
 bool FuseGroups::findPosition(unsigned producerGroup, unsigned consumerGroup,
-                              bool independent, int64_t &merged) {
+                              bool independent, int64_t &merged,
+                              Accept accept) {
   int64_t low = position[producerGroup], high = position[consumerGroup];
   Search search{*this};
   SmallVector<unsigned> behind = search.run(
@@ -228,9 +253,11 @@ bool FuseGroups::findPosition(unsigned producerGroup, unsigned consumerGroup,
     return false;
   if (back.steps <= kMaxSearchSteps && before.empty()) {
     merged = low;
-    return true;
+    return !accept || accept({}, behind);
   }
   if (!complete || back.steps > kMaxSearchSteps)
+    return false;
+  if (accept && !accept(before, behind))
     return false;
   // What the consumer waits for moves before the merged group, what waits for
   // the producer behind it; all into the positions that they have now.
@@ -273,10 +300,11 @@ bool FuseGroups::hasDetour(unsigned producerGroup, unsigned consumerGroup) {
   return search.found || search.steps > kMaxSearchSteps;
 }
 
-bool FuseGroups::tryMerge(unsigned producerGroup, unsigned consumerGroup) {
+bool FuseGroups::tryMerge(unsigned producerGroup, unsigned consumerGroup,
+                          Accept accept) {
   int64_t merged;
-  if (!findPosition(producerGroup, consumerGroup, /*independent=*/false,
-                    merged))
+  if (!findPosition(producerGroup, consumerGroup, /*independent=*/false, merged,
+                    accept))
     return false;
   moveMembers(producerGroup, consumerGroup, merged);
   return true;

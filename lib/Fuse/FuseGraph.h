@@ -18,7 +18,7 @@ namespace fusion {
 struct FuseNode {
   mlir::Operation *op;
   OpFamily family;
-  /// Number of ops with side effects before it: groups don't reach across them.
+  /// Number of barriers before it: groups don't reach across them.
   unsigned segment;
   /// The op is repeated for its one consumer (`consumers[0]`).
   bool isClone;
@@ -26,12 +26,25 @@ struct FuseNode {
   bool escapes;
   /// Nodes it reads and is read by; in program order, each once.
   llvm::SmallVector<unsigned, 2> producers, consumers;
+  /// Of an op with effects: the same, and the one with effects before or behind
+  /// it. Empty for others.
+  llvm::SmallVector<unsigned, 0> before, behind;
 
+  /// What has to come before the op (or behind it).
+  llvm::ArrayRef<unsigned> getNeighbours(bool forward) const {
+    if (forward)
+      return behind.empty() ? llvm::ArrayRef<unsigned>(consumers) : behind;
+    return before.empty() ? llvm::ArrayRef<unsigned>(producers) : before;
+  }
   /// Whether the op may share a group.
   bool isFusable() const {
     return family != OpFamily::Opaque && family != OpFamily::Outside;
   }
 };
+
+/// Whether nothing may be moved across the op: it has effects, and they are not
+/// just that it talks to other ranks.
+bool isScheduleBarrier(mlir::Operation *op);
 
 /// The nodes of a function, in program order: producers have smaller indices.
 /// Constants, parameters and reshapes of them are no nodes, nor are ops that
@@ -49,6 +62,8 @@ public:
   bool hasUngroupedWork() const { return ungroupedWork; }
 
 private:
+  void orderEffects();
+
   llvm::SmallVector<FuseNode, 0> nodes;
   bool ungroupedWork = false;
 };
@@ -81,10 +96,17 @@ public:
   /// How often the group has grown.
   unsigned getVersion(unsigned group) const { return version[group]; }
 
+  /// Whether a merge may move groups: `before` come before the merged group, as
+  /// far as they stood behind its producer, `behind` come behind it, as far as
+  /// they stood before its consumer. Asked where there are some of these.
+  using Accept = llvm::function_ref<bool(llvm::ArrayRef<unsigned> before,
+                                         llvm::ArrayRef<unsigned> behind)>;
+
   /// Merges the groups of a producer and a consumer and returns true, or leaves
   /// both alone if a path between them leads through other groups. The search
   /// for one is bounded: where it runs out of steps the answer is false too.
-  bool tryMerge(unsigned producerGroup, unsigned consumerGroup);
+  bool tryMerge(unsigned producerGroup, unsigned consumerGroup,
+                Accept accept = nullptr);
 
   /// Merges `second` into `first` and returns true, or leaves both alone if a
   /// path leads from one to the other, or the search runs out of steps.
@@ -100,7 +122,7 @@ public:
 private:
   struct Search;
   bool findPosition(unsigned producerGroup, unsigned consumerGroup,
-                    bool independent, int64_t &merged);
+                    bool independent, int64_t &merged, Accept accept = nullptr);
   void moveMembers(unsigned from, unsigned to, int64_t merged);
 
   Neighbours neighbours;

@@ -50,6 +50,13 @@ static void emitLaunch(const HorizontalGraph &graph,
          << remark::metric("saved_ns", static_cast<int64_t>(std::llround(
                                            1000 * launch.getSavedUs())))
          << remark::metric("extra_bytes", launch.extraBytes);
+  // Gradients of several buckets: they wait for the same communication.
+  llvm::SmallDenseSet<int64_t> buckets;
+  for (unsigned member : launch.members)
+    if (graph[member].bucket)
+      buckets.insert(*graph[member].bucket);
+  if (!buckets.empty())
+    remark << remark::metric("buckets", int64_t(buckets.size()));
   // A launch that a plan file asked for was not compared with others.
   if (launch.times.serialUs > 0)
     addTimes(remark, launch.times);

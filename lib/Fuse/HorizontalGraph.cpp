@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "HorizontalGraph.h"
+#include "BucketPlan.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -137,7 +138,8 @@ void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality,
   HorizontalNode &node = nodes.emplace_back();
   node.op = &op;
   node.segment = segment;
-  if (!isMemoryEffectFree(&op))
+  bool hasEffects = !isMemoryEffectFree(&op);
+  if (isScheduleBarrier(&op))
     node.segment = ++segment;
   llvm::SmallSetVector<unsigned, 4> producers, used;
   for (Value value : getReadValues(&op)) {
@@ -147,6 +149,12 @@ void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality,
     used.insert(it->second);
     producers.insert(values[it->second].producer);
     values[it->second].lastUse = id;
+  }
+  // Ops with effects keep their order.
+  if (hasEffects) {
+    if (lastEffect)
+      producers.insert(*lastEffect);
+    lastEffect = id;
   }
   node.producers.assign(producers.begin(), producers.end());
   llvm::sort(node.producers);
@@ -163,8 +171,7 @@ void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality,
   node.values.assign(used.begin(), used.end());
 
   auto group = dyn_cast<GroupOp>(op);
-  if (!group || group.getKind() == GroupKind::Horizontal ||
-      !isMemoryEffectFree(&op))
+  if (!group || group.getKind() == GroupKind::Horizontal || hasEffects)
     return;
   node.group = group;
   node.numOperands = op.getNumOperands() + op.getNumResults();
@@ -203,6 +210,20 @@ void HorizontalGraph::findCommunication() {
                 isBarrier(consumer) ? consumer + 1 : nodes[consumer].feeds);
 }
 
+/// The nodes that hold gradients of a bucket, by its collective: of several
+/// that one reads, the first.
+void HorizontalGraph::findBuckets() {
+  for (bool readers : {true, false})
+    for (HorizontalNode &node : nodes) {
+      auto number = node.op->getAttrOfType<IntegerAttr>(kBucketAttr);
+      if (!number)
+        continue;
+      for (unsigned other : readers ? node.consumers : node.producers)
+        if (!nodes[other].bucket)
+          nodes[other].bucket = number.getInt();
+    }
+}
+
 HorizontalGraph::HorizontalGraph(Block &block, const FusionLegality &legality,
                                  const DeviceModel &device) {
   for (Operation &op : block) {
@@ -232,6 +253,7 @@ HorizontalGraph::HorizontalGraph(Block &block, const FusionLegality &legality,
       node.looseKey = keys.find(node.group, /*withTypes=*/false);
     }
   findCommunication();
+  findBuckets();
 }
 
 std::string fusion::describeBody(GroupOp group) {

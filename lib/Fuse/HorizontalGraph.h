@@ -30,12 +30,15 @@ struct HorizontalNode {
   mlir::Operation *op;
   /// Null where the op is no group, or one that stays as it is.
   GroupOp group;
-  /// Number of ops with side effects before it: launches don't reach across.
+  /// Number of barriers before it: launches don't reach across.
   unsigned segment = 0;
   /// The last communication that it needs and the first that needs it, as
   /// nodes plus one: 0 if there is none.
   unsigned needs = 0, feeds = 0;
-  /// Nodes it reads and is read by, in program order, each once.
+  /// The bucket of gradients that it reads, or else writes, if it does.
+  std::optional<int64_t> bucket;
+  /// Nodes it reads and is read by, in program order, each once; of an op with
+  /// effects also the one with effects before or behind it.
   llvm::SmallVector<unsigned, 2> producers, consumers;
   /// Groups of one key may be members of one launch; groups of one loose key
   /// differ in element types at most. Meaningless without a group.
@@ -73,12 +76,14 @@ private:
   void addNode(mlir::Operation &op, const FusionLegality &legality,
                const DeviceModel &device);
   void findCommunication();
+  void findBuckets();
 
   llvm::SmallVector<HorizontalNode, 0> nodes;
   llvm::SmallVector<HorizontalValue, 0> values;
   /// By the value, views included.
   llvm::DenseMap<mlir::Value, unsigned> valueOf;
   unsigned segment = 0;
+  std::optional<unsigned> lastEffect;
 };
 
 /// The ops of a group's body, as in "add+relu".

@@ -22,7 +22,9 @@ static FusionRule classify(const HorizontalGraph &graph,
   if (launches.reaches(from, to) || launches.reaches(to, from))
     return FusionRule::HorizontalDependency;
   if (a.needs != b.needs || a.feeds != b.feeds)
-    return FusionRule::ReadyTime;
+    return a.bucket && b.bucket && a.bucket != b.bucket
+               ? FusionRule::HorizontalBucket
+               : FusionRule::ReadyTime;
   return FusionRule::HorizontalCycle;
 }
 

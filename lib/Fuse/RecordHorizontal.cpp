@@ -50,7 +50,9 @@ HorizontalRecorder::findFault(ArrayRef<unsigned> launch,
                  ? say(FusionRule::HorizontalDtype)
                  : std::string("its groups have different ops or attributes");
     if (own.needs != first.needs || own.feeds != first.feeds)
-      return say(FusionRule::ReadyTime);
+      return say(own.bucket && first.bucket && own.bucket != first.bucket
+                     ? FusionRule::HorizontalBucket
+                     : FusionRule::ReadyTime);
     operands += own.numOperands;
     // Of two members neither updates in place what the other reads.
     if (llvm::any_of(own.updates, [&](Value v) { return read.contains(v); }) ||

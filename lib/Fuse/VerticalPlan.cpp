@@ -17,6 +17,8 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace fusion;
 
@@ -63,6 +65,9 @@ private:
   bool merge(unsigned producerGroup, unsigned consumerGroup, FusePair &pair);
   bool checkMerged(unsigned producerGroup, unsigned consumerGroup,
                    FusePair &pair);
+  bool delaysCommunication(ArrayRef<unsigned> before, ArrayRef<unsigned> behind,
+                           unsigned producerGroup, const FusePair &pair,
+                           GroupVerdict &refusal);
   void visit(ArrayRef<unsigned> members,
              llvm::function_ref<void(ArrayRef<Operation *>,
                                      llvm::function_ref<bool(Operation *)>)>
@@ -109,8 +114,8 @@ FuseGroups VerticalPlanner::makeGroups(const FuseGraph &graph,
   };
   auto edges = std::make_shared<Neighbours>();
   for (const FuseNode &node : graph.getNodes()) {
-    edges->consumers.push_back(node.consumers);
-    edges->producers.push_back(node.producers);
+    edges->consumers.push_back(llvm::to_vector<2>(node.getNeighbours(true)));
+    edges->producers.push_back(llvm::to_vector<2>(node.getNeighbours(false)));
   }
   SmallVector<ArrayRef<unsigned>, 0> groups;
   for (const RequestedGroups::Group &group : requested.partition) {
@@ -306,6 +311,35 @@ bool VerticalPlanner::tryFuse(Candidate &candidate) {
   return candidate.merged;
 }
 
+/// Whether a merge makes a communication of `behind` wait for more than it
+/// saves, or all of them for one of `before`; then `refusal` says so.
+bool VerticalPlanner::delaysCommunication(ArrayRef<unsigned> before,
+                                          ArrayRef<unsigned> behind,
+                                          unsigned producerGroup,
+                                          const FusePair &pair,
+                                          GroupVerdict &refusal) {
+  auto communicates = [&](unsigned group) {
+    return isa<CommunicationOpInterface>(graph[group].op);
+  };
+  if (llvm::any_of(before, communicates)) {
+    refusal = GroupVerdict::refuse(FusionRule::ReadyTime, nullptr);
+    return true;
+  }
+  if (!llvm::any_of(behind, communicates))
+    return false;
+  double delay = pair.fusedUs - model.getMicroseconds(getWork(producerGroup));
+  for (unsigned group : before)
+    if (graph[group].family != OpFamily::Outside)
+      delay += model.getMicroseconds(getWork(group));
+  double gain = pair.separateUs - pair.fusedUs;
+  if (delay <= gain)
+    return false;
+  refusal = GroupVerdict::refuse(FusionRule::ReadyTime, nullptr,
+                                 std::llround(1000 * delay),
+                                 std::llround(1000 * gain));
+  return true;
+}
+
 bool VerticalPlanner::merge(unsigned producerGroup, unsigned consumerGroup,
                             FusePair &pair) {
   if (std::optional<int64_t> peak = memory.merge(
@@ -314,9 +348,13 @@ bool VerticalPlanner::merge(unsigned producerGroup, unsigned consumerGroup,
                                         memory.getLimit());
     return false;
   }
-  if (!groups.tryMerge(producerGroup, consumerGroup)) {
+  GroupVerdict refusal = GroupVerdict::refuse(FusionRule::Cycle, nullptr);
+  auto keepsTimes = [&](ArrayRef<unsigned> before, ArrayRef<unsigned> behind) {
+    return !delaysCommunication(before, behind, producerGroup, pair, refusal);
+  };
+  if (!groups.tryMerge(producerGroup, consumerGroup, keepsTimes)) {
     memory.undo();
-    pair.verdict = GroupVerdict::refuse(FusionRule::Cycle, nullptr);
+    pair.verdict = refusal;
     return false;
   }
   traits[consumerGroup] |= traits[producerGroup];

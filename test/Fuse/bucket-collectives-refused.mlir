@@ -42,7 +42,7 @@ func.func @path(%x: tensor<4xf32>) -> tensor<4xf32> {
 // not make gradients of others of them.
 // CHECK-LABEL: func @norm
 // CHECK: fusion.all_reduce sum, %{{[0-9]+}}, %{{[0-9]+}} on @m[dp] {fusion.bucket = 0 : i64} : tensor<4xf32>, tensor<8xf32>
-// CHECK: fusion.all_reduce sum, %{{[0-9]+}} on @m[dp] {fusion.bucket = 1 : i64} : tensor<f32>
+// CHECK: fusion.all_reduce sum, %{{[0-9]+}} on @m[dp] : tensor<f32>
 fusion.mesh @m(dp = 2)
 func.func @norm(%x: tensor<4xf32>, %y: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>, tensor<f32>) {
   %a = fusion.exp %x : tensor<4xf32>
