@@ -289,13 +289,19 @@ class Session:
             *_addresses(results.values())))
         return results
 
+    def prepare(self, batch):
+        """Makes everything for runs at ``batch``; the largest is prepared."""
+        _check(_rt().fusion_rt_session_prepare(self._handle, batch))
+
     def enqueue(self, inputs, outputs, stream=0):
         """Puts a run on a CUDA stream and returns at once.
 
         All arrays are the GPU's and start at multiples of 16 bytes; ``outputs``
         names all of them. ``stream`` is a CUstream as a number, such as
         ``torch.cuda.current_stream().cuda_stream``. The caller keeps the arrays
-        until the run is done, and runs of one session in order.
+        until the run is done, and runs of one session in order. On a stream that
+        is being captured (``torch.cuda.graph``) the run becomes a part of that
+        graph; its batch was prepared before, and the session outlives the graph.
         """
         _check_names("output", outputs, self.module.outputs, complete=True)
         batch, arrays, results = self._bind(inputs, outputs)

@@ -245,6 +245,26 @@ class Cuda(unittest.TestCase):
             session.enqueue({"x": x}, {"y": z})
             np.testing.assert_array_equal(z.numpy(), expected)
             assert cuda.fakeCudaCount(b"cuMemcpyHtoDAsync_v2") == uploads
+            session.prepare(1)
+            try:
+                session.prepare(2)
+            except runtime.FusionError as error:
+                assert error.code == 2, error
+            else:
+                raise AssertionError("prepared a batch that is none")
+            # On a stream that is captured: in the caller's graph, nothing runs.
+            graph, stream = ctypes.c_void_p(), ctypes.c_void_p()
+            cuda.cuCtxPushCurrent_v2(ctypes.c_void_p(0x1000))
+            assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+            assert cuda.cuStreamBeginCapture_v2(stream, 1) == 0
+            graphs, caught = cuda.fakeCudaCount(b"cuGraphLaunch"), Array()
+            session.enqueue({"x": x}, {"y": caught}, stream.value)
+            assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0
+            assert cuda.fakeCudaCount(b"cuGraphLaunch") == graphs
+            executable = ctypes.c_void_p()
+            assert cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, 0) == 0
+            assert cuda.cuGraphLaunch(executable, stream) == 0
+            np.testing.assert_array_equal(caught.numpy(), expected)
             for bad in (Array(strides=(8,)), Array(strides=(-4,))):
                 for arguments in (({"x": bad}, {"y": y}), ({"x": x}, {"y": bad})):
                     try:

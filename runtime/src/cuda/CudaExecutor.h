@@ -107,6 +107,10 @@ private:
   Status runObserved(int64_t batch, BatchPlan &plan, Observer &observer);
   Status enqueueChecked(int64_t batch, const void *const *inputs,
                         void *const *outputs, CUstream stream);
+  /// Whether a caller captures `stream`.
+  Expected<bool> isCaptured(CUstream stream) const;
+  /// The commands on the bound buffers, for a caller's capture of `stream`.
+  Status enqueueCaptured(int64_t batch, CUstream stream);
 
   Expected<BatchPlan *> planOf(int64_t batch);
   Expected<std::unique_ptr<CudaCall>> planCall(const Command &command,
@@ -114,9 +118,10 @@ private:
   std::unique_ptr<Tuner> makeTuner();
   void say(std::string note);
   Status growWorkspace(uint64_t size);
-  /// Puts all commands on the streams.
-  Status enqueueAll(int64_t batch, BatchPlan &plan);
-  Status enqueueCommand(size_t index, int64_t batch, BatchPlan &plan);
+  /// Puts all commands on the streams, those of the first one on `first`.
+  Status enqueueAll(int64_t batch, BatchPlan &plan, CUstream first);
+  Status enqueueCommand(size_t index, int64_t batch, BatchPlan &plan,
+                        CUstream first);
   Status launch(const KernelLaunch &launch, int64_t batch, CUstream stream,
                 const std::string &name);
   /// The graph for the current addresses, or null.
@@ -164,6 +169,8 @@ private:
   std::unique_ptr<CudaLibraries> libraries;
   std::map<int64_t, BatchPlan> plans;
   CUevent enqueued = nullptr; ///< the last run on a stream of the caller's
+  /// A graph of a caller's knows the workspace: it stays until the end.
+  bool isInCallersGraph = false;
   uint64_t uses = 0;
   /// The device failed, or does not answer: it is not asked again.
   bool isDead = false;

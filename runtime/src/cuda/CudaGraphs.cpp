@@ -35,9 +35,9 @@ Status CudaExecutor::launch(const KernelLaunch &launch, int64_t batch,
 }
 
 Status CudaExecutor::enqueueCommand(size_t index, int64_t batch,
-                                    BatchPlan &plan) {
+                                    BatchPlan &plan, CUstream first) {
   const Command &command = program.commands[index];
-  CUstream stream = streams[command.stream];
+  CUstream stream = command.stream == 0 ? first : streams[command.stream];
   switch (command.kind) {
   case CommandKind::Launch:
     return launch(command.launch, batch, stream, command.name);
@@ -87,21 +87,23 @@ Status CudaExecutor::enqueueCommand(size_t index, int64_t batch,
   return Status(Code::Internal, "a command that a GPU can't run", command.name);
 }
 
-Status CudaExecutor::enqueueAll(int64_t batch, BatchPlan &plan) {
+Status CudaExecutor::enqueueAll(int64_t batch, BatchPlan &plan,
+                                CUstream first) {
   // All streams begin with the first one, and end in it.
   CUevent *joins = events.data() + program.events;
-  FUSION_RT_TRY(driver->check(driver->eventRecord(joins[0], streams[0]),
-                              "cuEventRecord"));
+  if (streams.size() > 1)
+    FUSION_RT_TRY(
+        driver->check(driver->eventRecord(joins[0], first), "cuEventRecord"));
   for (size_t i = 1; i < streams.size(); ++i)
     FUSION_RT_TRY(driver->check(
         driver->streamWaitEvent(streams[i], joins[0], 0), "cuStreamWaitEvent"));
   for (size_t i = 0; i < program.commands.size(); ++i)
-    FUSION_RT_TRY(enqueueCommand(i, batch, plan));
+    FUSION_RT_TRY(enqueueCommand(i, batch, plan, first));
   for (size_t i = 1; i < streams.size(); ++i) {
     FUSION_RT_TRY(driver->check(driver->eventRecord(joins[i], streams[i]),
                                 "cuEventRecord"));
-    FUSION_RT_TRY(driver->check(
-        driver->streamWaitEvent(streams[0], joins[i], 0), "cuStreamWaitEvent"));
+    FUSION_RT_TRY(driver->check(driver->streamWaitEvent(first, joins[i], 0),
+                                "cuStreamWaitEvent"));
   }
   return {};
 }
@@ -110,7 +112,7 @@ Status CudaExecutor::captureInto(int64_t batch, BatchPlan &plan, Graph &graph) {
   FUSION_RT_TRY(driver->check(
       driver->streamBeginCapture(streams.front(), kCaptureThreadLocal),
       "cuStreamBeginCapture"));
-  Status enqueued = enqueueAll(batch, plan);
+  Status enqueued = enqueueAll(batch, plan, streams.front());
   CUgraph captured = nullptr;
   CUresult ended = driver->streamEndCapture(streams.front(), &captured);
   if (!enqueued.ok()) {

@@ -111,8 +111,12 @@ Status CudaExecutor::growWorkspace(uint64_t size) {
       driver->graphExecDestroy(graph.executable);
     plan.graphs.clear();
   }
-  if (workspace)
+  if (workspace && isInCallersGraph) {
+    stagingBlocks.push_back(workspace);
+    stagingSize += workspaceSize * streams.size();
+  } else if (workspace) {
     driver->memFree(reinterpret_cast<CUdeviceptr>(workspace));
+  }
   workspace = *memory;
   workspaceSize = size;
   return {};

@@ -2,7 +2,8 @@
 //
 // Buffers of the device are used in place where they are aligned, all others
 // are copied around the run. A run on the caller's own stream takes the
-// device's only.
+// device's only; where the caller captures that stream, the commands themselves
+// become a part of its graph.
 //
 //===----------------------------------------------------------------------===//
 #include "CudaExecutor.h"
@@ -29,7 +30,7 @@ Status CudaExecutor::runObserved(int64_t batch, BatchPlan &plan,
     if (isStopped())
       return Status(Code::Internal, "interrupted");
     observer.before(i);
-    FUSION_RT_TRY(enqueueCommand(i, batch, plan));
+    FUSION_RT_TRY(enqueueCommand(i, batch, plan, streams.front()));
     for (CUstream each : streams)
       FUSION_RT_TRY(
           waitFor(each, "waiting for a command", program.commands[i].name));
@@ -192,8 +193,34 @@ Status CudaExecutor::enqueue(int64_t batch, const void *const *inputs,
   return {};
 }
 
+Expected<bool> CudaExecutor::isCaptured(CUstream stream) const {
+  int capture = kNotCapturing;
+  FUSION_RT_TRY(driver->check(driver->streamIsCapturing(stream, &capture),
+                              "cuStreamIsCapturing"));
+  if (capture == kCaptureInvalidated)
+    return Status(Code::Usage, "the capture of the stream has failed before "
+                               "this run; end it, and begin another one");
+  return capture != kNotCapturing;
+}
+
+Status CudaExecutor::enqueueCaptured(int64_t batch, CUstream stream) {
+  isInCallersGraph = true;
+  // No event: it would be one of the capture, which nobody can wait for.
+  return enqueueAll(batch, plans.at(batch), stream);
+}
+
 Status CudaExecutor::enqueueChecked(int64_t batch, const void *const *inputs,
                                     void *const *outputs, CUstream stream) {
+  auto captured = isCaptured(stream);
+  if (!captured)
+    return captured.status();
+  // Planning allocates, which a capture does not allow.
+  if (*captured && !plans.count(batch))
+    return Status(Code::Usage,
+                  "the stream is captured, and the session was not prepared "
+                  "for batch " +
+                      std::to_string(batch) +
+                      "; prepare it, or run it once, before the capture");
   auto plan = planOf(batch);
   if (!plan)
     return plan.status();
@@ -217,7 +244,7 @@ Status CudaExecutor::enqueueChecked(int64_t batch, const void *const *inputs,
     FUSION_RT_TRY(bind(port, inputs[i]));
   }
   // Addresses that a graph knows have been looked at.
-  if (!boundGraph(**plan)) {
+  if (*captured || !boundGraph(**plan)) {
     auto require = [&](const Port &port, const void *data) -> Status {
       if (bytesOf(port, batch) == 0)
         return {};
@@ -235,6 +262,8 @@ Status CudaExecutor::enqueueChecked(int64_t batch, const void *const *inputs,
     for (size_t i = 0; i < program.outputs.size(); ++i)
       FUSION_RT_TRY(require(program.outputs[i], outputs[i]));
   }
+  if (*captured)
+    return enqueueCaptured(batch, stream);
   auto graph = graphOf(batch, **plan);
   if (!graph)
     return graph.status();

@@ -41,6 +41,7 @@ constexpr int kPointerDevice = 9;     ///< CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 constexpr unsigned kMemoryTypeDevice = 2;
 constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
 constexpr int kCaptureThreadLocal = 1;
+constexpr int kNotCapturing = 0, kCaptureInvalidated = 2;
 
 struct CUgraphExecUpdateResultInfo {
   int result;
@@ -85,6 +86,7 @@ struct CUgraphExecUpdateResultInfo {
   ENTRY(streamSynchronize, "cuStreamSynchronize", CUstream)                    \
   ENTRY(streamQuery, "cuStreamQuery", CUstream)                                \
   ENTRY(streamWaitEvent, "cuStreamWaitEvent", CUstream, CUevent, unsigned)     \
+  ENTRY(streamIsCapturing, "cuStreamIsCapturing", CUstream, int *)             \
   ENTRY(streamBeginCapture, "cuStreamBeginCapture_v2", CUstream, int)          \
   ENTRY(streamEndCapture, "cuStreamEndCapture", CUstream, CUgraph *)           \
   ENTRY(eventCreate, "cuEventCreate", CUevent *, unsigned)                     \

@@ -11,17 +11,6 @@ using namespace fusion::rt::test;
 
 namespace {
 
-Status run(Session &session, const void *x, void *y, int64_t batch = 1,
-           Observer *observer = nullptr) {
-  return session.run(batch, &x, &y, observer);
-}
-
-#define EXPECT_OK(expression)                                                  \
-  do {                                                                         \
-    Status okStatus = (expression);                                            \
-    EXPECT_TRUE(okStatus.ok()) << okStatus.message();                          \
-  } while (false)
-
 TEST_F(CudaTest, HostBuffersAreCopiedAroundOneGraph) {
   auto session = cudaSession(sumModule());
   ASSERT_TRUE(session.ok()) << session.status().message();

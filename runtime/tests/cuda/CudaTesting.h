@@ -114,6 +114,18 @@ private:
   size_t count;
 };
 
+#define EXPECT_OK(expression)                                                  \
+  do {                                                                         \
+    Status okStatus = (expression);                                            \
+    EXPECT_TRUE(okStatus.ok()) << okStatus.message();                          \
+  } while (false)
+
+/// A run of one input and one output.
+inline Status run(Session &session, const void *x, void *y, int64_t batch = 1,
+                  Observer *observer = nullptr) {
+  return session.run(batch, &x, &y, observer);
+}
+
 /// Each test begins with a whole device and must leave nothing on it.
 class CudaTest : public testing::Test {
 protected:

@@ -214,8 +214,7 @@ CUresult cuStreamSynchronize(CUstream) {
 }
 CUresult cuStreamQuery(CUstream stream) {
   ENTER("cuStreamQuery", true);
-  Capture *capture = state().capture.get();
-  if (capture && capture->clocks.count(stream))
+  if (invalidates(stream))
     return kUnsupportedInCapture;
   return state().isHung ? kErrorNotReady : kSuccess;
 }
@@ -224,11 +223,19 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   auto *from = reinterpret_cast<FakeEvent *>(event);
   Capture *capture = state().capture.get();
   if (!capture || from->capture != capture)
-    return capture && capture->clocks.count(stream) ? 907 : kSuccess;
+    return capture && capture->clocks.count(stream) ? kCapturedEvent : kSuccess;
   Clock &clock = capture->clocks[stream];
   for (auto [each, time] : from->clock)
     clock[each] = std::max(clock[each], time);
   ++clock[stream];
+  return kSuccess;
+}
+CUresult cuStreamIsCapturing(CUstream stream, int *status) {
+  ENTER("cuStreamIsCapturing", true);
+  Capture *capture = state().capture.get();
+  *status = !capture || !capture->clocks.count(stream) ? kNotCapturing
+            : capture->isInvalid                       ? kCaptureInvalidated
+                                                       : 1;
   return kSuccess;
 }
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
@@ -246,6 +253,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   *graph = nullptr;
   if (!capture || capture->origin != stream)
     return 903;
+  if (capture->isInvalid)
+    return 901;
   // All that the other streams do must be known to the first one.
   for (auto &[each, clock] : capture->clocks)
     if (each != stream && capture->clocks[stream][each] < clock[each])
@@ -280,8 +289,10 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   }
   return kSuccess;
 }
-CUresult cuEventQuery(CUevent) {
+CUresult cuEventQuery(CUevent event) {
   ENTER("cuEventQuery", true);
+  if (reinterpret_cast<FakeEvent *>(event)->capture)
+    return kCapturedEvent;
   return state().isHung ? kErrorNotReady : kSuccess;
 }
 CUresult cuEventElapsedTime(float *millis, CUevent begin, CUevent end) {
@@ -320,6 +331,8 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   auto *graph = reinterpret_cast<FakeGraph *>(executable);
   if (!state().executables.count(graph))
     return 400;
+  if (invalidates(stream))
+    return kUnsupportedInCapture;
   return submit(stream, {"graph", [=] { return runSteps(*graph); }});
 }
 CUresult cuGraphDestroy(CUgraph graph) {

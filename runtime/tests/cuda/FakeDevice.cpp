@@ -105,6 +105,14 @@ CUresult test::submit(CUstream stream, Step step) {
   return step.act();
 }
 
+bool test::invalidates(CUstream stream) {
+  Capture *capture = state().capture.get();
+  if (!capture || !capture->clocks.count(stream))
+    return false;
+  capture->isInvalid = true;
+  return true;
+}
+
 CUresult test::copyBytes(CUdeviceptr target, CUdeviceptr source,
                          uint64_t size) {
   char *to = bytesAt(target, size), *from = bytesAt(source, size);

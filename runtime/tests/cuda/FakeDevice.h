@@ -23,7 +23,7 @@ using namespace fusion::rt::cuda;
 
 constexpr CUresult kInvalidValue = 1, kInvalidContext = 201, kNotFound = 500,
                    kIllegalAddress = 700, kUnsupportedInCapture = 900,
-                   kUnjoined = 904, kUpdateFailure = 910;
+                   kUnjoined = 904, kCapturedEvent = 907, kUpdateFailure = 910;
 
 struct Allocation {
   std::vector<char> bytes;
@@ -44,6 +44,7 @@ struct Capture {
   CUstream origin;
   std::vector<Step> steps;
   std::map<CUstream, Clock> clocks; ///< of the streams that take part
+  bool isInvalid = false;           ///< something was asked for that it can't
 };
 
 struct FakeEvent {
@@ -97,6 +98,8 @@ Allocation *find(CUdeviceptr address, uint64_t size, uint64_t &offset);
 char *bytesAt(CUdeviceptr address, uint64_t size);
 /// Does `step` now, or notes it if `stream` is captured.
 CUresult submit(CUstream stream, Step step);
+/// Whether `stream` is captured; what asks can't be, and the capture is lost.
+bool invalidates(CUstream stream);
 CUresult copyBytes(CUdeviceptr target, CUdeviceptr source, uint64_t size);
 CUdeviceptr allocate(uint64_t size, int device);
 bool release(CUdeviceptr pointer);

@@ -1,7 +1,7 @@
 """The Python binding on tensors of PyTorch that are on the GPU.
 
-In place, at addresses that need a copy and on a stream, against the reference; a
-tensor that does not fit is an error. Skipped where PyTorch sees no GPU.
+In place, at addresses that need a copy, on a stream and in a graph that PyTorch captures,
+against the reference; a tensor that does not fit is an error. Skipped where PyTorch sees no GPU.
 """
 
 import os
@@ -81,6 +81,22 @@ def check(folder, checks):
         stream.synchronize()
         checks.check(f"batch {batch}: on a stream, in order", equal(results)
                      and equal({name: value - 1 for name, value in after.items()}))
+        capture(torch, session, batch, x, weights, empty(), equal, checks)
+    # 3 is no batch of the runs above: what it needs can't be made in a capture.
+    x, results = torch.zeros(3, 256, device="cuda"), {"y": torch.empty(3, 256, device="cuda"),
+                                                      "s": torch.empty(3, device="cuda")}
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        filler = x + 1  # a graph of nothing is not replayed
+        try:
+            session.enqueue({"x": x, "w": weights}, results, torch.cuda.current_stream().cuda_stream)
+            code, said = 0, ""
+        except runtime.FusionError as error:
+            code, said = error.code, str(error)
+    graph.replay()
+    torch.cuda.synchronize()
+    checks.check("a batch that was not prepared", code == 2 and "not prepared for batch 3" in said
+                 and bool((filler == 1).all()), f"code {code}: {said}")
     for name, bad in (("not contiguous", torch.zeros(256, 4, device="cuda").t()),
                       ("another type", torch.zeros(4, 256, device="cuda", dtype=torch.float64)),
                       ("another shape", torch.zeros(4, 255, device="cuda"))):
@@ -90,6 +106,26 @@ def check(folder, checks):
         except runtime.FusionError as error:
             code = error.code
         checks.check(f"a tensor that is {name}", code == 2, f"code {code}")
+
+
+def capture(torch, session, batch, x, weights, results, equal, checks):
+    """A run between two ops of PyTorch, twice in one graph, without a run before it; replayed with other numbers."""
+    session.prepare(batch)
+    source, graph = torch.zeros_like(x), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(2):
+            session.enqueue({"x": source * 1, "w": weights}, results, torch.cuda.current_stream().cuda_stream)
+            after = {name: value + 1 for name, value in results.items()}
+    graph.replay()
+    torch.cuda.synchronize()
+    zero = all(bool((value == 0).all()) for value in results.values())
+    source.copy_(x)
+    for value in results.values():
+        value.fill_(-7)
+    graph.replay()
+    torch.cuda.synchronize()
+    checks.check(f"batch {batch}: in a graph of PyTorch's", zero and equal(results)
+                 and equal({name: value - 1 for name, value in after.items()}))
 
 
 if __name__ == "__main__":
