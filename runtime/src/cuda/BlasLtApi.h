@@ -37,6 +37,8 @@ constexpr int kLtBatchCount = 5, kLtBatchOffset = 6;
 // Attributes of an operation
 constexpr int kLtTransA = 3, kLtTransB = 4, kLtEpilogue = 7, kLtBiasPointer = 8,
               kLtBiasBatchStride = 10, kLtBiasType = 26;
+// Settings of an algorithm
+constexpr int kLtSwizzling = 4, kLtClusterShape = 8;
 // Attributes of a transform
 constexpr int kLtTransformTransA = 2;
 // Epilogues: bits, but for the first
@@ -68,6 +70,8 @@ constexpr uint32_t kLtReduceInCompute = 2, kLtReduceAny = 7;
   ENTRY(algorithmCheck, "cublasLtMatmulAlgoCheck", LtHandle, LtDesc, LtLayout, \
         LtLayout, LtLayout, LtLayout, const LtAlgorithm *,                     \
         LtHeuristicResult *)                                                   \
+  ENTRY(algorithmSet, "cublasLtMatmulAlgoConfigSetAttribute", LtAlgorithm *,   \
+        int, const void *, size_t)                                             \
   ENTRY(matmul, "cublasLtMatmul", LtHandle, LtDesc, const void *,              \
         const void *, LtLayout, const void *, LtLayout, const void *,          \
         const void *, LtLayout, void *, LtLayout, const LtAlgorithm *, void *, \

@@ -1,7 +1,7 @@
 //===- BlasLtProduct.cpp - One product of cuBLASLt ------------------------===//
 //
-// Descriptors, and the choice of an algorithm: the first that the library names
-// and that keeps our promises, or the fastest of them.
+// Descriptors, and how a product is enqueued. Which algorithm computes it is
+// BlasLtTuning.cpp's.
 //
 //===----------------------------------------------------------------------===//
 #include "BlasLtProduct.h"
@@ -13,20 +13,9 @@
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
-namespace {
-/// Bytes of scratch memory that an algorithm may use: what the manual advises
-/// for Hopper.
-constexpr uint64_t kWorkspace = uint64_t(32) << 20;
-} // namespace
-
 bool fusion::rt::cuda::isAligned(const Addresses &addresses) {
   return std::all_of(addresses.begin(), addresses.end(),
                      [](int64_t each) { return each % kAlignment == 0; });
-}
-
-/// Whether the library's own sums would round differently from ours.
-static bool isNarrow(DType dtype) {
-  return dtype == DType::F16 || dtype == DType::BF16;
 }
 
 bool fusion::rt::cuda::keepsBits(const LibraryCall &call) {
@@ -95,162 +84,9 @@ std::optional<uint64_t> Product::check(const LtAlgorithm &algorithm) const {
   if (api.algorithmCheck(handle, desc.get(), layouts[kA].get(),
                          layouts[kB].get(), layouts[kC].get(),
                          layouts[kD].get(), &algorithm, &checked) != 0 ||
-      checked.workspaceSize > kWorkspace)
+      checked.workspaceSize > kMostWorkspace)
     return std::nullopt;
   return checked.workspaceSize;
-}
-
-Expected<std::vector<Product::Found>> Product::find(uint32_t alignment,
-                                                    size_t most) {
-  LtOwned preference(api.preferenceDestroy);
-  FUSION_RT_TRY(api.check(api.preferenceCreate(preference.slot()),
-                          "cublasLtMatmulPreferenceCreate"));
-  auto prefer = [&](int attribute, auto value) {
-    return api.check(
-        api.preferenceSet(preference.get(), attribute, &value, sizeof(value)),
-        "cublasLtMatmulPreferenceSetAttribute");
-  };
-  FUSION_RT_TRY(prefer(kLtMaxWorkspace, kWorkspace));
-  // Partial sums are never rounded to a narrow type.
-  FUSION_RT_TRY(prefer(kLtReductions, isNarrow(call.dtype) ? kLtReduceInCompute
-                                                           : kLtReduceAny));
-  for (int attribute = kLtAlignA; attribute <= kLtAlignD; ++attribute)
-    FUSION_RT_TRY(prefer(attribute, alignment));
-
-  std::vector<Found> result;
-  std::array<LtHeuristicResult, Tuner::kMostWays> results{};
-  for (bool plain : {true, false}) {
-    // The epilogue doesn't choose the order of the sum.
-    if (plain && !keepsBits(call))
-      continue;
-    int found = 0;
-    FUSION_RT_TRY(setEpilogue(plain, alignment));
-    // No algorithm is an answer, not an error.
-    api.heuristics(handle, desc.get(), layouts[kA].get(), layouts[kB].get(),
-                   layouts[kC].get(), layouts[kD].get(), preference.get(),
-                   int(results.size()), results.data(), &found);
-    FUSION_RT_TRY(setEpilogue(false, alignment));
-    for (int i = 0; i < found && result.size() < most; ++i)
-      if (results[i].state == 0)
-        if (std::optional<uint64_t> size = check(results[i].algorithm))
-          result.push_back({results[i].algorithm, *size});
-  }
-  return result;
-}
-
-std::string Product::getName() const {
-  auto number = [](int64_t value) { return std::to_string(value); };
-  std::string name = Tuner::typeName(call.dtype);
-  if (call.computeTf32)
-    name += " tf32";
-  name += " " + number(sizes.m) + "x" + number(sizes.n) + "x" + number(sizes.k);
-  name += call.transposeLhs ? " T" : " N";
-  name += call.transposeRhs ? "T" : "N";
-  if (sizes.batch > 1)
-    name += " batch " + number(sizes.batch) + "/" + number(sizes.lhsStep) +
-            "/" + number(sizes.rhsStep);
-  if (count > 1)
-    name += " members " + number(count);
-  if (call.hasBias)
-    name += " bias";
-  if (call.hasAddend)
-    name += " addend";
-  if (call.activation != Activation::None)
-    name += " activation " + number(int64_t(call.activation));
-  return name;
-}
-
-/// The library's algorithm as text: 64 opaque bytes.
-static std::string nameOf(const LtAlgorithm &algorithm) {
-  std::string name;
-  for (uint64_t word : algorithm.data)
-    for (int shift = 60; shift >= 0; shift -= 4)
-      name += "0123456789abcdef"[word >> shift & 15];
-  return name;
-}
-
-Expected<size_t> Product::tune(Tuner &tuner, const std::vector<Found> &found) {
-  // Members have a left side in common and the rest to themselves, as
-  // projections of one value.
-  auto matrices = [&](int64_t step) {
-    return step == 0 ? 1 : (sizes.batch - 1) * step + 1;
-  };
-  int64_t rhs = matrices(sizes.rhsStep) * sizes.k * sizes.n;
-  int64_t out = sizes.batch * sizes.m * sizes.n;
-  const int64_t elements[kNumOperands] = {
-      matrices(sizes.lhsStep) * sizes.m * sizes.k, rhs,
-      call.hasBias ? sizes.n : 0, call.hasAddend ? out : 0, out};
-  int64_t size = elementSize(call.dtype);
-  Addresses starts{}, steps{};
-  uint64_t bytes = 0, scratch = 0;
-  for (int i = 0; i < kNumOperands; ++i) {
-    starts[i] = int64_t(bytes);
-    int64_t each = (elements[i] * size + 255) / 256 * 256;
-    steps[i] = i == kLhs ? 0 : each;
-    auto all =
-        checkedMul<uint64_t>(uint64_t(each), uint64_t(i == kLhs ? 1 : count));
-    auto end = all ? checkedAdd(bytes, *all) : std::nullopt;
-    if (!end)
-      return size_t(0);
-    bytes = *end;
-  }
-  for (const Found &each : found)
-    scratch = std::max(scratch, each.workspace);
-  std::vector<Tuner::Way> ways;
-  for (const Found &each : found)
-    ways.push_back({nameOf(each.algorithm), [&](CUstream stream, char *memory) {
-                      aligned = each.algorithm;
-                      workspaceSize = each.workspace;
-                      if (count > 1) {
-                        auto isTaken = setSteps(steps);
-                        if (!isTaken)
-                          return isTaken.status();
-                        if (!*isTaken)
-                          return Status(Code::Resources,
-                                        "an algorithm of cuBLASLt takes no "
-                                        "members at these distances");
-                      }
-                      Addresses at = starts;
-                      for (int64_t &address : at)
-                        address += int64_t(reinterpret_cast<uintptr_t>(memory));
-                      return enqueueOnce(stream, at, memory + bytes);
-                    }});
-  auto all = checkedAdd(bytes, scratch);
-  auto best = all ? tuner.choose(api.name(), getName(), call.dtype, *all, ways)
-                  : Expected<size_t>(size_t(0));
-  aligned.reset();
-  workspaceSize = 0;
-  return best;
-}
-
-Status Product::choose(Tuner *tuner) {
-  bool isTuned = tuner && !keepsBits(call);
-  auto found = find(kAlignment, isTuned ? Tuner::kMostWays : 1);
-  if (!found)
-    return found.status();
-  if (!found->empty()) {
-    size_t best = 0;
-    if (isTuned) {
-      auto fastest = tune(*tuner, *found);
-      if (!fastest)
-        return fastest.status();
-      best = *fastest;
-    }
-    aligned = (*found)[best].algorithm;
-    workspaceSize = (*found)[best].workspace;
-  }
-  if (count > 1)
-    return {}; // members at other addresses are products of their own
-  auto others = find(uint32_t(elementSize(call.dtype)), 1);
-  if (!others)
-    return others.status();
-  if (!others->empty()) {
-    unaligned = others->front().algorithm;
-    workspaceSize = std::max(workspaceSize, others->front().workspace);
-  }
-  if (!aligned)
-    aligned = unaligned;
-  return {};
 }
 
 void Product::chooseAs(const Product &other) {
@@ -279,6 +115,8 @@ Expected<bool> Product::setSteps(const Addresses &steps) {
 
 Status Product::enqueueOnce(CUstream stream, const Addresses &operands,
                             void *workspace) {
+  if (turned && isAligned(operands))
+    return turned->enqueue(stream, operands, workspace);
   const auto &algorithm = isAligned(operands) ? aligned : unaligned;
   if (!algorithm)
     return Status(Code::Resources,
@@ -304,6 +142,17 @@ Status Product::enqueueOnce(CUstream stream, const Addresses &operands,
                  address(kOut), layouts[kD].get(), &*algorithm, workspace,
                  workspaceSize, stream),
       "cublasLtMatmul");
+}
+
+Status Product::Turned::enqueue(CUstream stream, const Addresses &operands,
+                                void *workspace) {
+  FUSION_RT_TRY(transpose->enqueue(
+      stream, reinterpret_cast<const void *>(uintptr_t(operands[kRhs])),
+      workspace));
+  Addresses at = operands;
+  at[kRhs] = int64_t(reinterpret_cast<uintptr_t>(workspace));
+  return product->enqueueOnce(stream, at,
+                              static_cast<char *>(workspace) + bytes);
 }
 
 Status Product::enqueue(CUstream stream, const Addresses &first,

@@ -7,6 +7,7 @@
 #ifndef FUSION_RUNTIME_CUDA_BLASLTPRODUCT_H
 #define FUSION_RUNTIME_CUDA_BLASLTPRODUCT_H
 
+#include "BlasLt.h"
 #include "BlasLtApi.h"
 #include "Tuner.h"
 
@@ -34,7 +35,7 @@ struct Sizes {
 enum { kLhs, kRhs, kBias, kAddend, kOut, kNumOperands };
 using Addresses = std::array<int64_t, kNumOperands>;
 
-/// What addressesare multiples of unless an operand is a part of a tensor.
+/// What addresses are multiples of unless an operand is a part of a tensor.
 constexpr int64_t kAlignment = 16;
 /// Whether all start at multiples of 16 bytes.
 bool isAligned(const Addresses &addresses);
@@ -43,6 +44,15 @@ bool isAligned(const Addresses &addresses);
 /// with an epilogue or not, in a batch or alone. The order is then not a matter
 /// of times either.
 bool keepsBits(const LibraryCall &call);
+
+/// Bytes of scratch memory that an algorithm may use: what the manual advises
+/// for Hopper.
+constexpr uint64_t kMostWorkspace = uint64_t(32) << 20;
+
+/// Whether the library's own sums would round differently from ours.
+inline bool isNarrow(DType dtype) {
+  return dtype == DType::F16 || dtype == DType::BF16;
+}
 
 /// What cublasLtMatmul does at once: the product of one member, or those of
 /// `count` members whose operands are equally far apart.
@@ -76,15 +86,35 @@ private:
   Status enqueueOnce(CUstream stream, const Addresses &operands,
                      void *workspace);
   Status setEpilogue(bool plain, uint32_t alignment);
+  /// The same product of the right side's transpose, which is made first, at
+  /// the front of the scratch memory: columns of [N, K] have fewer fast
+  /// algorithms than those of [K, N].
+  struct Turned {
+    LibraryCall call;
+    std::unique_ptr<Product> product;
+    std::unique_ptr<TransposeCall> transpose;
+    uint64_t bytes; ///< of the transpose, a multiple of 256
+
+    Status enqueue(CUstream stream, const Addresses &operands, void *workspace);
+  };
+  /// An algorithm of `product`, which is this one or a turned one's.
   struct Found {
+    Product *product;
     LtAlgorithm algorithm;
     uint64_t workspace;
+    size_t base; ///< the index of what this differs little from, or kNone
   };
   /// Algorithms that keep our promises, in the order of the library's
   /// heuristics; up to `most`.
   Expected<std::vector<Found>> find(uint32_t alignment, size_t most);
-  /// The index of the fastest.
-  Expected<size_t> tune(Tuner &tuner, const std::vector<Found> &found);
+  /// Adds to each of `found`, from `first` on, algorithms with other settings.
+  void addNeighbours(std::vector<Found> &found, size_t first);
+  /// Adds the algorithms of this product turned, if that may be faster, and
+  /// gives it; or null.
+  std::unique_ptr<Turned> addTurned(Tuner &tuner, std::vector<Found> &found);
+  /// The index of the fastest; `other` may be null.
+  Expected<size_t> tune(Tuner &tuner, const std::vector<Found> &found,
+                        Turned *other);
   /// All that the choice of an algorithm depends on.
   std::string getName() const;
   /// The workspace of `algorithm`, if it serves this product.
@@ -113,6 +143,7 @@ private:
   /// For operands at multiples of kAlignment, and for others.
   std::optional<LtAlgorithm> aligned, unaligned;
   uint64_t workspaceSize = 0;
+  std::unique_ptr<Turned> turned; ///< if that is faster, on aligned operands
 };
 
 } // namespace fusion::rt::cuda

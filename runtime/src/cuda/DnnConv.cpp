@@ -28,6 +28,9 @@ namespace {
 
 using Dims = DnnGraph::Dims;
 
+/// Plans of one call that are told apart by their times, at most.
+constexpr size_t kMostPlans = 8;
+
 /// The tensors in memory.
 enum Id : int64_t { kX = 1, kW, kBias, kAddend, kY, kBetween, kIds };
 
@@ -372,7 +375,7 @@ Expected<std::unique_ptr<CudaCall>> Dnn::planConv(const LibraryCall &call,
     if (api->version)
       library += std::to_string(api->version());
     name = described.getName();
-    most = Tuner::kMostWays;
+    most = kMostPlans;
     // Plans take long to build: none behind the remembered one is needed.
     if (auto known = tuner->recall(library, name);
         known && (*known)[0] >= '0' && (*known)[0] < '0' + int(most))

@@ -2,7 +2,9 @@
 //
 // Times are those of graphs of several calls, between two events. A device's
 // clock changes with its heat and what it computes, so all ways are timed in
-// every round, in an order of chance, and a way's time is its median.
+// every round, in an order of chance, and a way's time is its median. Where
+// there are many ways, a few rounds find those that come into question: first
+// among ways of their own, then among the neighbours of the fastest.
 //
 //===----------------------------------------------------------------------===//
 #include "Tuner.h"
@@ -16,7 +18,11 @@ using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
 namespace {
-constexpr int kRounds = 9;
+constexpr int kRounds = 15;
+/// Of all ways, where more than kFinalists are to be told apart; then of the
+/// neighbours of the kLeaders fastest.
+constexpr int kFirstRounds = 3;
+constexpr size_t kFinalists = 4, kLeaders = 2;
 /// How long the calls of one graph take at least, if kMostCalls do.
 constexpr float kGraphMillis = 0.3f;
 constexpr int kMostCalls = 20;
@@ -169,70 +175,125 @@ struct Tuner::Timer {
   bool isDead = false;
 };
 
-Expected<size_t> Tuner::measure(char *memory, const std::vector<Way> &ways) {
-  Timer timer(*this);
-  auto run = [&]() -> Expected<size_t> {
-    FUSION_RT_TRY(timer.open());
-    // Where a way fails to run, the others may do.
-    struct Timed {
-      size_t way;
-      CUgraphExec graph;
-      std::vector<float> millis;
-    };
-    std::vector<Timed> timed;
-    int count = 0;
-    Status last;
-    for (size_t i = 0; i < ways.size(); ++i) {
-      auto once = [&] { return ways[i].enqueue(host.stream, memory); };
-      last = once(); // loads its code
-      if (last.ok())
-        last = host.wait(host.stream);
-      if (last.ok() && count == 0) {
-        auto each = timer.time(once);
-        if (!each)
-          return each.status();
-        count = std::clamp(int(kGraphMillis / std::max(*each, 1e-3f)) + 1, 1,
-                           kMostCalls);
-      }
-      if (last.ok()) {
-        auto graph = timer.capture(ways[i], memory, count);
-        last = graph.status();
-        if (graph)
-          timed.push_back({i, *graph, {}});
-      }
-      if (isFatal(last))
-        return last;
+/// The race of the ways of one call.
+struct Tuner::Race {
+  struct Timed {
+    size_t way;
+    CUgraphExec graph;
+    std::vector<float> millis;
+    float median() {
+      auto middle = millis.begin() + ptrdiff_t(millis.size() / 2);
+      std::nth_element(millis.begin(), middle, millis.end());
+      return *middle;
     }
-    if (timed.empty())
-      return last;
-    for (int round = 0; round < kRounds; ++round) {
-      for (size_t i = timed.size(); i > 1; --i)
-        std::swap(timed[i - 1], timed[next(random) % i]);
-      for (Timed &each : timed) {
+  };
+
+  /// Takes part from now on, unless the way fails to run: the others may do.
+  /// An error that no way can go on after.
+  Status enter(size_t way) {
+    CUstream stream = tuner.host.stream;
+    auto once = [&] { return ways[way].enqueue(stream, memory); };
+    last = once(); // loads its code
+    if (last.ok())
+      last = tuner.host.wait(stream);
+    if (last.ok() && count == 0) {
+      auto each = timer.time(once);
+      if (!each)
+        return each.status();
+      count = std::clamp(int(kGraphMillis / std::max(*each, 1e-3f)) + 1, 1,
+                         kMostCalls);
+    }
+    if (last.ok()) {
+      auto graph = timer.capture(ways[way], memory, count);
+      last = graph.status();
+      if (graph)
+        entered.push_back({way, *graph, {}});
+    }
+    return isFatal(last) ? last : Status();
+  }
+  Status run(int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+      for (size_t i = entered.size(); i > 1; --i)
+        std::swap(entered[i - 1], entered[next(tuner.random) % i]);
+      for (Timed &each : entered) {
         auto millis = timer.time([&] {
-          return driver.check(driver.graphLaunch(each.graph, host.stream),
-                              "cuGraphLaunch");
+          return tuner.driver.check(
+              tuner.driver.graphLaunch(each.graph, tuner.host.stream),
+              "cuGraphLaunch");
         });
         if (!millis)
           return millis.status();
         each.millis.push_back(*millis);
       }
     }
-    std::sort(timed.begin(), timed.end(),
+    return {};
+  }
+  /// The `count` fastest, and the `first` way.
+  void keep(size_t count, size_t first) {
+    std::sort(entered.begin(), entered.end(), [](Timed &a, Timed &b) {
+      return std::make_pair(a.median(), a.way) <
+             std::make_pair(b.median(), b.way);
+    });
+    for (size_t i = count; i < entered.size(); ++i)
+      if (entered[i].way == first)
+        std::swap(entered[count++], entered[i]);
+    entered.resize(std::min(count, entered.size()));
+  }
+  /// Of those that are left; where times differ by little, the `first` way.
+  size_t fastest(size_t first) {
+    std::sort(entered.begin(), entered.end(),
               [](const Timed &a, const Timed &b) { return a.way < b.way; });
-    auto median = [](Timed &each) {
-      auto middle = each.millis.begin() + kRounds / 2;
-      std::nth_element(each.millis.begin(), middle, each.millis.end());
-      return *middle;
-    };
-    size_t best = timed.front().way;
-    float least = median(timed.front()) * (1 - kGain);
-    for (size_t i = 1; i < timed.size(); ++i)
-      if (float time = median(timed[i]); time < least) {
+    auto known = std::find_if(entered.begin(), entered.end(),
+                              [&](Timed &each) { return each.way == first; });
+    size_t best = first;
+    float least = known->median() * (1 - kGain);
+    for (Timed &each : entered)
+      if (float time = each.median(); time < least) {
         least = time;
-        best = timed[i].way;
+        best = each.way;
       }
     return best;
+  }
+
+  Tuner &tuner;
+  Timer &timer;
+  char *memory;
+  const std::vector<Way> &ways;
+  std::vector<Timed> entered;
+  int count = 0; ///< calls of one graph
+  Status last;
+};
+
+Expected<size_t> Tuner::measure(char *memory, const std::vector<Way> &ways) {
+  Timer timer(*this);
+  auto run = [&]() -> Expected<size_t> {
+    FUSION_RT_TRY(timer.open());
+    Race race{*this, timer, memory, ways, {}, 0, {}};
+    for (size_t i = 0; i < ways.size(); ++i)
+      if (ways[i].base == kNone)
+        FUSION_RT_TRY(race.enter(i));
+    if (race.entered.empty())
+      return race.last;
+    size_t first = race.entered.front().way;
+    bool hasNeighbours =
+        std::any_of(ways.begin(), ways.end(),
+                    [](const Way &way) { return way.base != kNone; });
+    if (hasNeighbours || race.entered.size() > kFinalists) {
+      FUSION_RT_TRY(race.run(kFirstRounds));
+      race.keep(kFinalists, first);
+      std::vector<size_t> leaders;
+      for (size_t i = 0; i < std::min(kLeaders, race.entered.size()); ++i)
+        leaders.push_back(race.entered[i].way);
+      for (size_t i = 0; i < ways.size(); ++i)
+        if (std::count(leaders.begin(), leaders.end(), ways[i].base))
+          FUSION_RT_TRY(race.enter(i));
+      FUSION_RT_TRY(race.run(kFirstRounds));
+      race.keep(kFinalists, first);
+      for (Race::Timed &each : race.entered)
+        each.millis.clear();
+    }
+    FUSION_RT_TRY(race.run(kRounds));
+    return race.fastest(first);
   };
   auto best = run();
   timer.isDead = !best && isFatal(best.status());

@@ -26,18 +26,22 @@ struct TunerHost {
   std::function<Expected<char *>(uint64_t)> allocate;
   std::function<void(char *)> free;
   std::function<Status(CUstream)> wait;
+  /// Whether a call may have so much scratch memory.
+  std::function<bool(uint64_t)> hasRoom;
 };
 
 class Tuner {
 public:
-  /// Ways of one call that are told apart, at most.
-  static constexpr size_t kMostWays = 8;
+  static constexpr size_t kNone = ~size_t(0);
 
   struct Way {
     std::string name; ///< printable, without tabs; what is remembered
     /// Puts one call on a stream, which may be captured; its operands are
     /// parts of `memory`.
     std::function<Status(CUstream stream, char *memory)> enqueue;
+    /// The way that this one differs little from, an earlier one: it is timed
+    /// where that is among the fastest.
+    size_t base = kNone;
   };
 
   /// Whether a session can't go on after it: the device failed or does not
@@ -59,6 +63,8 @@ public:
   Expected<size_t> choose(const std::string &library, const std::string &call,
                           DType dtype, uint64_t bytes,
                           const std::vector<Way> &ways);
+  /// Whether a call may have `bytes` of scratch memory.
+  bool hasRoom(uint64_t bytes) const { return host.hasRoom(bytes); }
   /// Writes what is new to the file, beside what others wrote meanwhile.
   void save();
   /// "bf16": for names of calls.
@@ -69,6 +75,7 @@ public:
 private:
   using Entries = std::map<std::string, std::string>;
   struct Timer;
+  struct Race;
 
   static std::string defaultFile();
 

@@ -163,6 +163,15 @@ int cublasLtMatmulAlgoCheck(LtHandle, LtDesc desc, LtLayout a, LtLayout b,
   result->workspaceSize = size_t(state().settings["workspace"]);
   return serves(desc, {a, b, c, d}) ? 0 : kNotSupported;
 }
+int cublasLtMatmulAlgoConfigSetAttribute(LtAlgorithm *algorithm, int attribute,
+                                         const void *value, size_t size) {
+  if (attribute != kLtSwizzling || size != 4 || !state().settings["swizzles"])
+    return kInvalidValue;
+  uint32_t swizzle;
+  std::memcpy(&swizzle, value, 4);
+  algorithm->data[2] = swizzle;
+  return 0;
+}
 int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
                    LtLayout layoutA, const void *b, LtLayout layoutB,
                    const void *beta, const void *c, LtLayout layoutC, void *d,
@@ -187,7 +196,9 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
                       algorithm->data[0],
                       stream,
                       workspace,
-                      algorithm->data[1]};
+                      algorithm->data[1],
+                      algorithm->data[2],
+                      valueOf(op, kLtTransA) != 0};
   auto *bias = reinterpret_cast<const float *>(valueOf(op, kLtBiasPointer));
   // Seen in version 13.1: a check that takes distances below zero, and a
   // product that reads outside of the operands.
@@ -201,7 +212,12 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
     if (reinterpret_cast<uintptr_t>(each) % product.alignment)
       return kInvalidValue;
   state().products.push_back(product);
-  std::string millis = "millis " + std::to_string(product.algorithm);
+  std::string millis = std::string(product.isTransposed ? "transposed " : "") +
+                       "millis " + std::to_string(product.algorithm);
+  std::string swizzled =
+      millis + " swizzle " + std::to_string(product.swizzle);
+  if (state().settings.count(swizzled))
+    millis = swizzled;
   if (int status = fakeCudaSpend(stream, double(state().settings[millis])))
     return status;
 
@@ -239,15 +255,41 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
   }
   return 0;
 }
-int cublasLtMatrixTransformDescCreate(LtDesc *, int) { return kNotSupported; }
-int cublasLtMatrixTransformDescDestroy(LtDesc) { return 0; }
-int cublasLtMatrixTransformDescSetAttribute(LtDesc, int, const void *, size_t) {
-  return kNotSupported;
+int cublasLtMatrixTransformDescCreate(LtDesc *desc, int scale) {
+  if (scale != kLtF32)
+    return kNotSupported;
+  *desc = new Desc;
+  return 0;
 }
-int cublasLtMatrixTransform(LtHandle, LtDesc, const void *, const void *,
-                            LtLayout, const void *, const void *, LtLayout,
-                            void *, LtLayout, CUstream) {
-  return kNotSupported;
+int cublasLtMatrixTransformDescDestroy(LtDesc desc) {
+  delete static_cast<Desc *>(desc);
+  return 0;
+}
+int cublasLtMatrixTransformDescSetAttribute(LtDesc desc, int attribute,
+                                            const void *value, size_t size) {
+  return setValue(static_cast<Desc *>(desc), attribute, value, size);
+}
+/// Of one matrix to its transpose.
+int cublasLtMatrixTransform(LtHandle, LtDesc desc, const void *alpha,
+                            const void *a, LtLayout layoutA, const void *beta,
+                            const void *b, LtLayout, void *c, LtLayout layoutC,
+                            CUstream stream) {
+  auto &from = *static_cast<Layout *>(layoutA),
+       &to = *static_cast<Layout *>(layoutC);
+  if (!valueOf(*static_cast<Desc *>(desc), kLtTransformTransA) || b ||
+      *static_cast<const float *>(alpha) != 1 ||
+      *static_cast<const float *>(beta) != 0 || from.rows != to.columns ||
+      from.columns != to.rows || valueOf(from, kLtBatchCount, 1) != 1)
+    return kInvalidValue;
+  if (int status =
+          fakeCudaSpend(stream, double(state().settings["millis transform"])))
+    return status;
+  auto *source = static_cast<float *>(fakeCudaBytes(const_cast<void *>(a)));
+  auto *target = static_cast<float *>(fakeCudaBytes(c));
+  for (int64_t column = 0; column < from.columns; ++column)
+    for (int64_t row = 0; row < from.rows; ++row)
+      target[column + row * to.leading] = source[row + column * from.leading];
+  return 0;
 }
 
 } // extern "C"
