@@ -139,6 +139,13 @@ def test_first_buffers_alone():
     assert alone == {"it": timing.Contender([one], host=True)}
 
 
+def test_several_runs_of_a_launch_share_its_time():
+    clock = SimpleNamespace(batch=lambda launches, count: 160.0)
+    work = timing.Contender([lambda: None], repeats=16)
+    times = timing.interleave({"it": work}, lambda _c: clock, rounds=3)["it"]
+    assert times.rounds == [10.0] * 3 and times.repetitions == 12, "2000 us of launches, not of runs"
+
+
 def test_repetitions_have_a_limit():
     assert timing.repetitions(1.0, 1) == timing.MAX_REPETITIONS
     assert timing.repetitions(5000.0, 1) == 1
@@ -357,19 +364,26 @@ def test_close_verdicts_are_marked():
     assert "3.60x [3.40x, 3.70x]" in table.markdown(document([row]))
 
 
-def test_rows_with_data_in_the_cache_have_bars_of_their_own():
+def test_short_rows_in_the_cache_have_bars_of_their_own():
     adds = next(w for w in seed2.workloads() if w.name == "adds-16x65536")
     times = {"fast": rounds(4, 4), "eager": rounds(28, 28)}
-    cold, warm = (run.assemble(adds, {"fast": {"us": 4.0, "sha256": "a" * 64}}, {"eager": {"us": 28.0}}, {}, times,
-                               None, warm=warm) for warm in (False, True))
-    assert (cold["bar"], cold["pass"], warm["bar"], warm["pass"]) == ("", True, ">= 8x the best peer", False)
-    assert table.line(warm).startswith("adds-16x65536~warm ") and table.line(warm).endswith("| FAIL")
-    text = table.markdown(document([cold, warm]))
+    cold, warm, repeated = (
+        run.assemble(adds, {"fast": {"us": 4.0, "sha256": "a" * 64}}, {"eager": {"us": 28.0}}, {}, times, None,
+                     data=data) for data in ("cold", "warm", "repeated"))
+    assert (cold["bar"], warm["bar"]) == ("", "")
+    assert (repeated["bar"], repeated["pass"]) == (">= 8x the best peer", False)
+    assert table.line(repeated).startswith("adds-16x65536~graph ") and table.line(repeated).endswith("| FAIL")
+    text = table.markdown(document([cold, warm, repeated]))
     assert text.count("| 16 independent adds f32[65536] |") == 2 and text.count(", in cache |") == 1
+    assert text.count(", in cache, 16 runs in one graph |") == 1
     # Wrong on both, said once.
     bad = run.assemble(adds, {"fast": {"us": 1.0, "check": {"ok": False}}}, {"eager": {"us": 28.0}}, {}, times, None,
-                       warm=True)
+                       data="repeated")
     assert bad["pass"] is False and table.errors(bad) == []
+    # What goes wrong in the graph of several runs is said there.
+    bad = run.assemble(adds, {"fast": {"us": 1.0, "same_repeated": False}}, {"eager": {"us": 28.0}}, {}, times, None,
+                       data="repeated")
+    assert bad["pass"] is False and len(table.errors(bad)) == 1 and run.exit_code([bad]) == 1
 
 
 def test_xla_on_both_kinds_of_data():

@@ -20,7 +20,7 @@ import pytest
 
 from conftest import BIN
 from fusion_compiler.bench import (calibrate, cli, cost_model, gpu, launched, modules, ours, random_groups, run,
-                                   seed2, suites, xla)
+                                   seed2, suites, timing, xla)
 from fusion_compiler.bench.bars import Bar
 from fusion_compiler.cli import main
 
@@ -169,6 +169,7 @@ def no_gpu(monkeypatch):
     def capture(_torch, launch, pool=None):
         def replay():
             launch()
+        replay.holds = launch
         replay.nodes = {"kernels": 1, "copies": 0}
         return replay
 
@@ -234,6 +235,29 @@ def test_quick_run_of_one_row(no_gpu, tmp_path, monkeypatch):
     document = json.loads(out.read_text())
     assert [row["name"] for row in document["rows"]] == ["transpose-7", "transpose-7~warm"]
     assert document["rows"][0]["peers"] == {}
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_short_rows_are_timed_in_one_graph_too(no_gpu, tmp_path, monkeypatch, capsys, writes):
+    def contender(self):
+        # The graph of several runs is captured behind everything else: does it write nothing, that is noticed.
+        return timing.Contender([lambda: self._launcher(0)() if writes or not captured else None])
+
+    captured = []
+    repeat = gpu.repeat
+    monkeypatch.setattr(gpu, "repeat", lambda *a: (captured.append(a), repeat(*a))[1])
+    monkeypatch.setattr(OnCpu, "contender", contender)
+    out = tmp_path / "out.json"
+    words = ["--peers", "torch", "--no-launches", "--filter", "transpose", "--json", str(out)]
+    assert main([*WORDS, *words]) == (0 if writes else 1)
+    document = json.loads(out.read_text())
+    assert [row["name"] for row in document["rows"]] == ["transpose-7", "transpose-7~warm", "transpose-7~graph"]
+    row = document["rows"][2]
+    assert row["title"] == "transpose f32[7,7], in cache, 16 runs in one graph" and row["sets"] == 1
+    assert row["ours"]["strict"]["same_repeated"] is writes
+    assert "same_repeated" not in document["rows"][1]["ours"]["strict"]
+    assert row["peers"]["eager+graph"]["us"] > 0 and "us" not in row["peers"]["eager"], "a graph is needed"
+    assert ("other bits from several runs" in capsys.readouterr().out) is not writes
 
 
 def test_a_run_that_is_cut_off_keeps_what_it_has(no_gpu, tmp_path, monkeypatch):

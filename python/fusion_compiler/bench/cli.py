@@ -132,7 +132,8 @@ def _list() -> None:
         print(f"{name}:")
         for workload in make():
             print(f"  {workload.name:<28} {workload.title}")
-            for clauses, where in ((workload.bars, ""), (workload.warm_bars, ", its data in the cache")):
+            for clauses, where in ((workload.bars, ""), (workload.warm_bars, ", its data in the cache"),
+                                   (workload.graph_bars, ", its data in the cache, several runs in one graph")):
                 if clauses:
                     print(f"  {'':<28}   {bars.describe(clauses)}{where}")
 

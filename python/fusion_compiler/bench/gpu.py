@@ -86,6 +86,17 @@ def capture(torch, launch: Callable[[], object], pool=None) -> Callable[[], None
     return replay
 
 
+def repeat(torch, launch: Callable[[], object], count: int) -> Callable[[], None]:
+    """One graph of what `launch` queues, or what it replays if it is a captured one, `count` times in a row."""
+    work = getattr(launch, "holds", launch)
+
+    def launch_all() -> None:
+        for _ in range(count):
+            work()
+
+    return capture(torch, launch_all)
+
+
 class Peer:
     """A workload's computation by PyTorch on each set of inputs: `calls` queue it op by op, `launches` replay it as one
     captured graph. Weights, and memory for what lies between the ops, are there once."""
@@ -99,6 +110,7 @@ class Peer:
             kept: list = []
 
             def launch(inputs=inputs, kept=kept):
+                kept.clear()  # the next results may lie where the last ones did
                 with torch.no_grad():
                     kept[:] = function(*inputs)
 

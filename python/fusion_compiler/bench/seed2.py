@@ -20,7 +20,7 @@ from .workload import ROUNDOFF, Tensor, Tolerance, Workload
 _EPSILON = 1e-5
 
 
-def adds(count: int, size: int, bars=(), warm_bars=()) -> Workload:
+def adds(count: int, size: int, bars=(), graph_bars=()) -> Workload:
     """Independent adds of f32 vectors."""
     inputs = [Tensor(f"{side}{i}", "f32", (size,)) for side in "ab" for i in range(count)]
     results = [Tensor(f"y{i}", "f32", (size,)) for i in range(count)]
@@ -32,7 +32,7 @@ def adds(count: int, size: int, bars=(), warm_bars=()) -> Workload:
         name=f"adds-{count}x{size}", title=f"{count} independent adds f32[{size}]", inputs=inputs, results=results,
         body=[f"%{y.name} = fusion.add %a{i}, %b{i} : {y.type}" for i, y in enumerate(results)],
         returned=[f"%{y.name}" for y in results], tolerance=Tolerance(), bars=bars,
-        warm_bars=warm_bars, limit=("adds", {}),
+        graph_bars=graph_bars, limit=("adds", {}),
         numpy=lambda x, _w: list(compute(*x)), torch=lambda _w: compute, jax=lambda _w: compute)
 
 
@@ -343,8 +343,9 @@ def workloads() -> list[Workload]:
     conv = [[Bar.of_peer(0.95), Bar.of_limit(1.05)]]
     return [
         adds(3, 1 << 16),
-        # What small adds read, an op has just written: the bar is on data in the cache.
-        adds(16, 1 << 16, warm_bars=[[Bar.speedup(8)]]),
+        # What small adds read, an op has just written, in the same graph: the bar is on data in the cache, and on
+        # one of several runs in a graph.
+        adds(16, 1 << 16, graph_bars=[[Bar.speedup(8)]]),
         adds(3, 1 << 24),
         layer_norms(12, 512, 768, [[Bar.speedup(3.5)]], [[Bar.speedup(3.5)]]),
         layer_norms(12, 8192, 1024, [[Bar.speedup(1.2)], [Bar.bandwidth(0.85)]]),

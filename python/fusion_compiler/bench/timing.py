@@ -34,11 +34,13 @@ class Contender:
     """Work to be timed: `launches` do the same on different buffers.
 
     A `blocking` one waits for the device itself. One with `host` is queued op by op: the host's time is part of it.
+    A launch does the work `repeats` times; times are those of one.
     """
 
     launches: Sequence[Callable[[], None]]
     blocking: bool = False
     host: bool = False
+    repeats: int = 1
 
 
 def percentile(values: Sequence[float], fraction: float) -> float:
@@ -158,7 +160,8 @@ def interleave(contenders: Mapping[str, Contender], clocks: Callable[[Contender]
         for name in order:
             contender = contenders[name]
             times = result[name]
-            times.rounds.append(clocks(contender).batch(contender.launches, times.repetitions))
+            each = clocks(contender).batch(contender.launches, times.repetitions)
+            times.rounds.append(each / contender.repeats)
     return result
 
 

@@ -117,6 +117,7 @@ class Workload:
     limit: Optional[tuple[str, dict[str, Any]]] = None
     bars: Sequence[Any] = ()
     warm_bars: Sequence[Any] = ()  # with the data in the cache, for what fits
+    graph_bars: Sequence[Any] = ()  # so, and several runs in one graph, for what is short
     flops: float = 0.0
     options: Sequence[str] = field(default_factory=tuple)  # further ones for the compiler
     freezing: bool = False  # peers may treat weights as constants

@@ -168,10 +168,10 @@ fusion_rt_session_run(fusion_rt_session *session, long batch,
  * A stream that is being captured gets the session's commands instead, as nodes
  * of the caller's graph; nothing is allocated, waited for or run. The batch has
  * been prepared before (the largest one is, when a session is made), or the
- * answer is FUSION_RT_USAGE; the same for buffers of the host. Such a run counts
- * once, its replays do not. The session lives longer than the graph, and does
- * not know of its replays: the caller keeps them and other runs of the session
- * in order. */
+ * answer is FUSION_RT_USAGE; the same for buffers of the host. Such a run
+ * counts once, its replays do not. The session lives longer than the graph, and
+ * does not know of its replays: the caller keeps them and other runs of the
+ * session in order. */
 FUSION_RT_EXPORT fusion_rt_error *
 fusion_rt_session_enqueue(fusion_rt_session *session, long batch,
                           const void *const *inputs, const size_t *input_sizes,

@@ -214,8 +214,7 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
   state().products.push_back(product);
   std::string millis = std::string(product.isTransposed ? "transposed " : "") +
                        "millis " + std::to_string(product.algorithm);
-  std::string swizzled =
-      millis + " swizzle " + std::to_string(product.swizzle);
+  std::string swizzled = millis + " swizzle " + std::to_string(product.swizzle);
   if (state().settings.count(swizzled))
     millis = swizzled;
   if (int status = fakeCudaSpend(stream, double(state().settings[millis])))
