@@ -57,6 +57,16 @@ static std::string portName(StringAttr name, StringRef fallback,
                                           : (fallback + Twine(index)).str();
 }
 
+/// How an argument or result of the function is cut over the ranks.
+static void copySharding(DictionaryAttr attributes, PortOp port) {
+  if (!attributes)
+    return;
+  if (Attribute sharding = attributes.get("fusion.sharding"))
+    port->setAttr("sharding", sharding);
+  if (Attribute shape = attributes.get("fusion.global_shape"))
+    port->setAttr("global_shape", shape);
+}
+
 FailureOr<ProgramOp> MemoryPlanner::plan() {
   FailureOr<BatchExtents> analysis = BatchExtents::analyze(function);
   if (failed(analysis))
@@ -121,13 +131,17 @@ FailureOr<ProgramOp> MemoryPlanner::plan() {
     if (auto donated = function.getArgAttrOfType<IntegerAttr>(
             i, FusionDialect::kDonatedAttr))
       port.setDonatedToAttr(builder.getI64IntegerAttr(donated.getInt()));
+    copySharding(function.getArgAttrDict(i), port);
   }
-  for (auto [i, value] : llvm::enumerate(returned))
-    emitPort(SegmentKind::Output,
-             portName(function.getResultAttrOfType<StringAttr>(
-                          i, FusionDialect::kNameAttr),
-                      "out", i),
-             llvm::formatv("out{0}", i).str(), value);
+  for (auto [i, value] : llvm::enumerate(returned)) {
+    PortOp port =
+        emitPort(SegmentKind::Output,
+                 portName(function.getResultAttrOfType<StringAttr>(
+                              i, FusionDialect::kNameAttr),
+                          "out", i),
+                 llvm::formatv("out{0}", i).str(), value);
+    copySharding(function.getResultAttrDict(i), port);
+  }
   if (failed(emitCommands()) || failed(emitCopies()))
     return failure();
   program.setStreams(numStreams);
