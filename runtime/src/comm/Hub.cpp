@@ -305,6 +305,30 @@ void Hub::compare() {
     }
 }
 
+Status Hub::firstError(double now, double patience) const {
+  int first = -1;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (!ranks[i].error.ok() &&
+        (first < 0 || (ranks[size_t(first)].error.code() == Code::PeerFailed &&
+                       ranks[i].error.code() != Code::PeerFailed)))
+      first = int(i);
+  if (first < 0)
+    return {};
+  const Rank &rank = ranks[size_t(first)];
+  if (rank.error.code() == Code::PeerFailed && now - rank.errorTime <= patience)
+    return {};
+  return Status(rank.error.code(),
+                "rank " + std::to_string(first) + ": " + rank.error.message(),
+                rank.error.op(), first);
+}
+
+Status Hub::missingError() const {
+  size_t count = ranks.size() - joinedCount;
+  return Status(Code::Timeout,
+                std::to_string(count) + " of " + std::to_string(ranks.size()) +
+                    " ranks missing: " + missing() + " (--init-timeout)");
+}
+
 bool Hub::allDone() const {
   return std::all_of(ranks.begin(), ranks.end(),
                      [](const Rank &rank) { return rank.done; });

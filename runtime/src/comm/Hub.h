@@ -45,6 +45,12 @@ public:
   bool allDone() const;
   /// `Rejected` or `Usage` once ranks that can't work together have joined.
   const Status &rejection() const { return rejected; }
+  /// The error of a rank that explains the others': its own before one that it
+  /// has because another is gone, which waits `patience` seconds for a better
+  /// one. Ok if there is none.
+  Status firstError(double now, double patience) const;
+  /// Once the ranks had their time to join: the error that names the missing.
+  Status missingError() const;
   /// The ranks that have not joined: "rank 3", "ranks 1, 3".
   std::string missing() const;
 

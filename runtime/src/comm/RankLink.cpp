@@ -165,7 +165,11 @@ Status RankLink::set(const std::string &key, const std::vector<char> &value) {
 Expected<std::vector<char>> RankLink::get(const std::string &key) {
   FUSION_RT_TRY(send(FrameType::Get, key));
   std::unique_lock<std::mutex> lock(mutex);
+  if (waiting)
+    *waiting = 1;
   changed.wait(lock, [&] { return !stopped.ok() || values.count(key); });
+  if (waiting)
+    *waiting = 0;
   if (!stopped.ok())
     return stopped;
   const std::string &value = values[key];

@@ -28,6 +28,8 @@ public:
   /// Called on the link's thread when the rank must end: another rank failed,
   /// or the hub is gone. It does not return.
   std::function<void(const Status &)> onStop;
+  /// Is 1 while the rank waits for a word of another, or null.
+  std::atomic<uint32_t> *waiting = nullptr;
   /// What a beat says, or null.
   std::function<RankView()> view;
 

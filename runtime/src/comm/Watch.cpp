@@ -10,6 +10,7 @@
 #include "Text.h"
 
 #include <algorithm>
+#include <tuple>
 
 using namespace fusion::rt;
 
@@ -21,6 +22,7 @@ RankView fusion::rt::readProgress(const RankProgress &progress,
   RankView view;
   view.changes = progress.changes.load(std::memory_order_acquire);
   view.phase = progress.phase.load(std::memory_order_relaxed);
+  view.waiting = progress.waiting.load(std::memory_order_relaxed) != 0;
   for (uint32_t i = 0; i < std::min(streams, RankProgress::kStreams); ++i) {
     const StreamProgress &stream = progress.streams[i];
     view.changes += stream.changes.load(std::memory_order_acquire);
@@ -33,9 +35,9 @@ RankView fusion::rt::readProgress(const RankProgress &progress,
 }
 
 std::string fusion::rt::encodeView(const RankView &view) {
-  std::vector<std::string> fields{std::to_string(view.phase),
-                                  std::to_string(view.changes),
-                                  std::to_string(view.streams.size())};
+  std::vector<std::string> fields{
+      std::to_string(view.phase), std::to_string(int(view.waiting)),
+      std::to_string(view.changes), std::to_string(view.streams.size())};
   for (const StreamView &stream : view.streams) {
     fields.push_back(std::to_string(stream.command));
     fields.push_back(std::to_string(stream.state));
@@ -60,11 +62,11 @@ bool fusion::rt::decodeView(const std::string &payload, RankView &view) {
       return false;
     }
   }
-  if (numbers.size() < 3 || numbers[2] > RankProgress::kStreams ||
-      numbers.size() != 3 + 3 * numbers[2])
+  if (numbers.size() < 4 || numbers[3] > RankProgress::kStreams ||
+      numbers.size() != 4 + 3 * numbers[3])
     return false;
-  view = {uint32_t(numbers[0]), numbers[1], {}};
-  for (size_t i = 3; i < numbers.size(); i += 3)
+  view = {uint32_t(numbers[0]), numbers[1] != 0, false, numbers[2], {}};
+  for (size_t i = 4; i < numbers.size(); i += 3)
     view.streams.push_back(
         {uint32_t(numbers[i]), uint32_t(numbers[i + 1]), numbers[i + 2]});
   return true;
@@ -72,7 +74,7 @@ bool fusion::rt::decodeView(const std::string &payload, RankView &view) {
 
 /// Whether a rank waits for others.
 static bool waits(const RankView &rank) {
-  if (rank.phase == RankProgress::Ending)
+  if (rank.phase >= RankProgress::Ending)
     return true;
   for (const StreamView &stream : rank.streams)
     if (stream.state == StreamProgress::Collective)
@@ -92,10 +94,13 @@ std::string Watch::where(const RankView &rank) const {
   case RankProgress::Joining:
     return "has not joined";
   case RankProgress::Loading:
-    return "prepares its run";
+    return rank.waiting ? "waits for others to connect" : "prepares its run";
+  case RankProgress::Ready:
+    return "waits for others to be ready";
   case RankProgress::Ending:
+    return "has run its program and not ended";
   case RankProgress::Done:
-    return "has ended its program";
+    return "has ended";
   default:
     break;
   }
@@ -123,17 +128,30 @@ std::string Watch::table(const std::vector<RankView> &ranks) const {
   return text;
 }
 
+int Watch::lateStarter(const std::vector<RankView> &ranks) {
+  int late = -1;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (ranks[i].phase < RankProgress::Ready && (late < 0 || !ranks[i].waiting))
+      late = int(i);
+  return late;
+}
+
+/// Of the ranks that are furthest behind, one that does not wait.
 int Watch::lateRank(const std::vector<RankView> &ranks) const {
   int late = -1;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i].phase == RankProgress::Ending)
-      continue;
-    if (late < 0 || std::make_pair(entered(ranks[i]), waits(ranks[i])) <
-                        std::make_pair(entered(ranks[size_t(late)]),
-                                       waits(ranks[size_t(late)])))
+  auto key = [&](size_t i) {
+    return std::make_tuple(!ranks[i].stopped, entered(ranks[i]),
+                           waits(ranks[i]), ranks[i].phase);
+  };
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (ranks[i].phase != RankProgress::Done &&
+        (late < 0 || key(i) < key(size_t(late))))
       late = int(i);
-  }
-  return late;
+  // If all wait at one place, none is to blame.
+  bool differs = false;
+  for (size_t i = 0; late >= 0 && i < ranks.size(); ++i)
+    differs |= key(i) != key(size_t(late));
+  return differs ? late : -1;
 }
 
 bool Watch::isSlow() {
@@ -161,9 +179,12 @@ Status Watch::look(const std::vector<RankView> &ranks, double now) {
   if (limit <= 0 || quiet <= limit)
     return {};
   int late = lateRank(ranks);
-  std::string who = late < 0 ? "no rank moves"
-                             : "rank " + std::to_string(late) + " " +
-                                   where(ranks[size_t(late)]);
+  std::string who =
+      late < 0
+          ? "all ranks wait"
+          : "rank " + std::to_string(late) +
+                (ranks[size_t(late)].stopped ? " stands still; it " : " ") +
+                where(ranks[size_t(late)]);
   for (size_t i = 0; i < ranks.size(); ++i)
     if (int(i) != late && waits(ranks[i])) {
       who += "; rank " + std::to_string(i) + " " + where(ranks[i]);

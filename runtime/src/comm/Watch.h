@@ -21,6 +21,8 @@ struct StreamView {
 /// What is known of a rank.
 struct RankView {
   uint32_t phase = RankProgress::Joining;
+  bool waiting = false; ///< for another rank's word at the hub
+  bool stopped = false; ///< by a signal, or silent
   uint64_t changes = 0; ///< grows with every step
   std::vector<StreamView> streams;
 };
@@ -45,8 +47,14 @@ public:
   /// who is where, once stuck.
   Status look(const std::vector<RankView> &ranks, double now);
 
+  /// Whether nothing moves, for a while.
+  bool isQuiet() const { return quiet > 0.3; }
+
   /// Whether half of the limit passed since the last call that said so.
   bool isSlow();
+
+  /// The rank that keeps the job from starting, or -1.
+  static int lateStarter(const std::vector<RankView> &ranks);
 
   /// "rank 2 is at command 117 'x' (all_reduce), ..." of all ranks.
   std::string table(const std::vector<RankView> &ranks) const;

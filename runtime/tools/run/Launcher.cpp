@@ -78,6 +78,7 @@ private:
   RankProgress *progress = nullptr;
   double started = 0;
   bool finishing = false;
+  std::string warnings; ///< printed at the end: an error comes first
 };
 
 } // namespace
@@ -230,6 +231,11 @@ std::vector<RankView> Launcher::views() {
   std::vector<RankView> list;
   for (size_t i = 0; i < children.size(); ++i)
     list.push_back(readProgress(progress[i], program.streams));
+  for (size_t i = 0; i < children.size(); ++i) {
+    if (hub.ranks[i].done)
+      list[i].phase = RankProgress::Done;
+    list[i].stopped = watch.isQuiet() && isStopped(children[i].pid);
+  }
   return list;
 }
 
@@ -270,6 +276,10 @@ Status Launcher::endOf(uint32_t rank) {
   int code = WEXITSTATUS(child.status);
   if (hub.ranks[rank].done && finishing)
     return {};
+  if (code == int(Code::PeerFailed))
+    return Status(Code::PeerFailed,
+                  name + " ended because its control socket broke; it " + where,
+                  {}, int(rank));
   return Status(Code::PeerFailed,
                 name + " ended with exit code " + std::to_string(code) +
                     " before the others; it " + where,
@@ -283,58 +293,35 @@ Status Launcher::findCause() {
     if (children[rank].ended && hub.ranks[rank].error.ok())
       FUSION_RT_TRY(endOf(rank));
   FUSION_RT_TRY(hub.rejection());
-  const Hub::Rank *first = nullptr;
-  uint32_t firstRank = 0;
-  for (uint32_t rank = 0; rank < hub.ranks.size(); ++rank) {
+  for (uint32_t rank = 0; rank < children.size(); ++rank) {
     const Hub::Rank &each = hub.ranks[rank];
-    // Errors of a rank's own come before those it has because of another.
-    bool better = !each.error.ok() &&
-                  (!first || (first->error.code() == Code::PeerFailed &&
-                              each.error.code() != Code::PeerFailed));
-    if (better) {
-      first = &each;
-      firstRank = rank;
-    }
     Child &child = children[rank];
-    if (each.closed && !child.ended && each.error.ok()) {
-      if (child.closedAt == 0)
-        child.closedAt = now;
-      if (now - child.closedAt > kCauseSeconds)
-        return Status(Code::PeerFailed,
-                      "rank " + std::to_string(rank) +
-                          " closed its control socket",
-                      {}, int(rank));
-    }
+    if (!each.closed || child.ended || !each.error.ok())
+      continue;
+    // Its process may be about to end, which says more.
+    if (child.closedAt == 0)
+      child.closedAt = now;
+    if (now - child.closedAt > kCauseSeconds)
+      return Status(Code::PeerFailed,
+                    "rank " + std::to_string(rank) +
+                        " closed its control socket",
+                    {}, int(rank));
   }
-  if (first && (first->error.code() != Code::PeerFailed ||
-                now - first->errorTime > kCauseSeconds)) {
-    const Status &error = first->error;
-    return Status(error.code(),
-                  "rank " + std::to_string(firstRank) + ": " + error.message(),
-                  error.op(), int(firstRank));
-  }
+  FUSION_RT_TRY(hub.firstError(now, kCauseSeconds));
   std::vector<RankView> all = views();
-  if (now - started > options.initTimeout)
-    for (uint32_t rank = 0; rank < all.size(); ++rank)
-      if (all[rank].phase <= RankProgress::Loading)
-        return Status(Code::Timeout,
-                      hub.allJoined()
-                          ? "rank " + std::to_string(rank) +
-                                " did not prepare its run in time "
-                                "(--init-timeout)"
-                          : std::to_string(std::count_if(
-                                hub.ranks.begin(), hub.ranks.end(),
-                                [](const Hub::Rank &r) { return !r.joined; })) +
-                                " of " + std::to_string(all.size()) +
-                                " ranks missing: " + hub.missing() +
-                                " (--init-timeout)",
-                      {}, int(rank));
+  int late = Watch::lateStarter(all);
+  if (late >= 0 && now - started > options.initTimeout)
+    return hub.allJoined() ? Status(Code::Timeout,
+                                    "rank " + std::to_string(late) +
+                                        " did not prepare its run in time "
+                                        "(--init-timeout)",
+                                    {}, late)
+                           : hub.missingError();
   Status stuck = watch.look(all, now);
   if (watch.isSlow())
-    std::fprintf(stderr,
-                 "fusion-run: warning: no rank moved for half of "
-                 "--collective-timeout\n%s",
-                 watch.table(all).c_str());
+    warnings += "fusion-run: warning: no rank moved for half of "
+                "--collective-timeout:\n" +
+                watch.table(all);
   return stuck;
 }
 
@@ -398,7 +385,7 @@ Status Launcher::supervise() {
     stopAll(
         Status(cause.code() == Code::Timeout ? Code::Timeout : Code::PeerFailed,
                "stopped because " + cause.message()));
-    std::string more = table + errors();
+    std::string more = table + warnings + errors();
     while (!more.empty() && more.back() == '\n')
       more.pop_back();
     return Status(cause.code(),
@@ -422,7 +409,7 @@ Status Launcher::writeTrace() {
 }
 
 void Launcher::printResults() {
-  std::fputs(errors().c_str(), stderr);
+  std::fputs((warnings + errors()).c_str(), stderr);
   if (!options.json) {
     for (size_t i = 0; i < children.size(); ++i) {
       std::string text = readAll(children[i].out);

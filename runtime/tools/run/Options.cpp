@@ -69,6 +69,17 @@ Ranks (a module that was compiled for a mesh; CPU):
   --collective-timeout SECONDS
                            end with 8 if ranks wait for each other and none has
                            moved for so long; 0: never (default 30)
+  Without --ranks, a process that torchrun, mpirun or srun started joins the
+  others: rank 0 listens at port MASTER_PORT (or one made of the job's name) on
+  the loopback, all connect to MASTER_ADDR.
+  --listen ADDRESS         this host's address instead of the loopback; needs
+  --token-file FILE        16 to 4096 secret bytes, the same on all ranks
+  --inject RANK:FAULT[:N]  for tests of failures: a rank fails on purpose, at its
+                           N-th collective or where the fault's name says: kill,
+                           stop, segv, abort, throw, exit, skip, hang, cut, slow
+                           (N ms each), fail, lost, count, start-hang,
+                           load-hang, load-fail, end-kill, end-hang, module,
+                           schedule, runtime, device, ranks, rank
 
 Measurements:
   --bench N                N timed runs after warm-up: median, p10, p90. On a
@@ -171,6 +182,8 @@ static Status parseValue(const std::string &name, const std::string &value,
                       : name == "output-dir" ? &options.outputDirectory
                       : name == "check"      ? &options.checkDirectory
                       : name == "profile"    ? &options.profilePath
+                      : name == "token-file" ? &options.tokenFile
+                      : name == "listen"     ? &options.listenAddress
                                              : nullptr;
   if (text) {
     if (value.empty())
@@ -226,6 +239,13 @@ static Status parseValue(const std::string &name, const std::string &value,
     if (!isNumber || number > 1000000)
       return badValue(name, value, "seconds, from 0 to 1000000");
     options.opTimeout = double(number);
+    return {};
+  }
+  if (name == "inject") {
+    Fault fault;
+    if (!parseFault(value, fault))
+      return badValue(name, value, "RANK:FAULT or RANK:FAULT:N, see --help");
+    options.faults.push_back(fault);
     return {};
   }
   if (name == "ranks") {

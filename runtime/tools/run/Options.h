@@ -2,6 +2,7 @@
 #ifndef FUSION_RUNTIME_TOOLS_RUN_OPTIONS_H
 #define FUSION_RUNTIME_TOOLS_RUN_OPTIONS_H
 
+#include "Faults.h"
 #include "Status.h"
 
 #include <cstdint>
@@ -28,7 +29,9 @@ struct RunOptions {
   std::optional<double> opTimeout;
   bool json = false, inspect = false, nanCheck = false, findFault = false;
   bool autotune = false;
-  uint32_t ranks = 0; ///< processes to start; 0: not given
+  std::string listenAddress = "127.0.0.1", tokenFile;
+  std::vector<Fault> faults; ///< see Faults.h
+  uint32_t ranks = 0;        ///< processes to start; 0: not given
   double initTimeout = 60, collectiveTimeout = 30; ///< seconds; the latter's 0:
                                                    ///< any time
   bool help = false, version = false;

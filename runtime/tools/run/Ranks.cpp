@@ -59,6 +59,9 @@ static Status joinAndRun(const RunOptions &options,
   auto identity = makeIdentity(options, *module, context.rank, context.size);
   if (!identity)
     return identity.status();
+  context.link->waiting = &context.progress->waiting;
+  injectIdentity(options.faults, context.rank, *identity);
+  injectAt(Stage::Start, options.faults, context.rank, context.link);
   FUSION_RT_TRY(context.link->join(*identity, options.initTimeout));
   context.progress->setPhase(RankProgress::Loading);
   if (!groupsOf(module->view.module.program, context.rank).empty()) {
@@ -75,17 +78,27 @@ static Status joinAndRun(const RunOptions &options,
   } else {
     context.communicator = makeNullCommunicator(context.rank, context.size);
   }
+  context.communicator =
+      injectFaults(options.faults, context.communicator, context.link);
+  injectAt(Stage::Load, options.faults, context.rank, context.link);
   return runLoaded(options, module, &context);
 }
 
 int fusion::rt::runRank(const RunOptions &options,
                         const std::shared_ptr<LoadedModule> &module,
-                        RankContext &context, const std::string &address) {
-  Status status = joinAndRun(options, module, context, address);
+                        RankContext &context, const std::string &address,
+                        Status *error) {
+  Status status = joinAndRun(options, module, context, address), end;
   if (status.ok() || status.code() == Code::CheckFailed) {
+    injectAt(Stage::End, options.faults, context.rank, context.link);
     context.progress->setPhase(RankProgress::Ending);
-    Status end = context.link->done(status);
-    return int(end.ok() ? status.code() : end.code());
+    end = context.link->done(status);
+    if (!end.ok())
+      status = end;
+  } else {
+    end = context.link->fail(status, kStopSeconds);
   }
-  return int(context.link->fail(status, kStopSeconds).code());
+  if (error)
+    *error = status;
+  return int(status.code());
 }

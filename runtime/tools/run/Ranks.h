@@ -33,10 +33,11 @@ Expected<Identity> makeIdentity(const RunOptions &options,
 [[noreturn]] void endProcess(const Status &reason);
 
 /// Joins, runs the module, and ends with the others: the rank's exit code.
-/// `address` is the local one for messages between ranks.
+/// `address` is the local one for messages between ranks. `error` gets the
+/// rank's own error, or why it was stopped.
 int runRank(const RunOptions &options,
             const std::shared_ptr<LoadedModule> &module, RankContext &context,
-            const std::string &address);
+            const std::string &address, Status *error = nullptr);
 
 } // namespace fusion::rt
 

@@ -10,6 +10,7 @@
 #include "Inputs.h"
 #include "Inspect.h"
 #include "Interrupt.h"
+#include "Join.h"
 #include "Launcher.h"
 #include "Mesh.h"
 #include "Observers.h"
@@ -332,6 +333,14 @@ Status fusion::rt::runModule(const RunOptions &options) {
   if (options.ranks > 0 && !program.mesh.axes.empty() &&
       options.backend != "null")
     return launchRanks(options, *loaded);
+  if (options.ranks == 0 && rankCount(program.mesh) > 1 &&
+      options.backend != "null") {
+    auto job = findJob();
+    if (!job)
+      return job.status();
+    if (*job)
+      return joinJob(options, **job, *loaded);
+  }
   return runLoaded(options, *loaded, nullptr);
 }
 
@@ -367,6 +376,7 @@ Status fusion::rt::runLoaded(const RunOptions &options,
 
   if (rank) {
     // From here on a rank that waits for another one is watched.
+    rank->progress->setPhase(RankProgress::Ready);
     FUSION_RT_TRY(rank->meet("ready"));
     rank->progress->setPhase(RankProgress::Working);
   }

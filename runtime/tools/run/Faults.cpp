@@ -1,0 +1,153 @@
+//===- Faults.cpp - Failures on purpose -----------------------------------===//
+#include "Faults.h"
+#include "RankLink.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <unistd.h>
+
+using namespace fusion::rt;
+
+const char *fusion::rt::faultsText() {
+  return "kill, stop, segv, abort, throw, exit, skip, hang, cut, slow, fail, "
+         "lost, count, start-hang, load-hang, load-fail, end-kill, end-hang, "
+         "module, schedule, runtime, device, ranks, rank";
+}
+
+bool fusion::rt::parseFault(const std::string &text, Fault &fault) {
+  char *end = nullptr;
+  fault.rank = uint32_t(std::strtoul(text.c_str(), &end, 10));
+  if (end == text.c_str() || *end != ':')
+    return false;
+  fault.kind = end + 1;
+  size_t colon = fault.kind.find(':');
+  if (colon != std::string::npos) {
+    fault.number = std::strtoull(&fault.kind[colon + 1], &end, 10);
+    if (*end || fault.number == 0)
+      return false;
+    fault.kind.resize(colon);
+  }
+  std::string all = std::string(" ") + faultsText() + ",";
+  return !fault.kind.empty() &&
+         all.find(" " + fault.kind + ",") != std::string::npos;
+}
+
+[[noreturn]] static void hang() {
+  while (true)
+    pause();
+}
+
+/// Faults that end or stop a process wherever it is.
+static void strike(const std::string &kind, RankLink *link) {
+  if (kind == "kill")
+    raise(SIGKILL);
+  if (kind == "stop")
+    raise(SIGSTOP);
+  if (kind == "segv") {
+    std::signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+  }
+  if (kind == "abort")
+    std::abort();
+  if (kind == "throw")
+    throw std::runtime_error("a fault was injected");
+  if (kind == "exit")
+    _exit(0);
+  if (kind == "hang")
+    hang();
+  if (kind == "cut" && link)
+    link->cut();
+}
+
+void fusion::rt::injectAt(Stage stage, const std::vector<Fault> &faults,
+                          uint32_t rank, RankLink *link) {
+  for (const Fault &fault : faults) {
+    if (fault.rank != rank)
+      continue;
+    const char *prefix = stage == Stage::Start  ? "start-"
+                         : stage == Stage::Load ? "load-"
+                                                : "end-";
+    size_t length = std::strlen(prefix);
+    if (fault.kind.compare(0, length, prefix) == 0)
+      strike(fault.kind.substr(length), link);
+  }
+}
+
+void fusion::rt::injectIdentity(const std::vector<Fault> &faults, uint32_t rank,
+                                Identity &identity) {
+  for (const Fault &fault : faults)
+    for (auto &[key, value] : identity)
+      if (fault.kind == key && (fault.rank == rank || key == "device"))
+        value = key == "rank" || key == "ranks" ? std::to_string(fault.number)
+                                                : "injected";
+}
+
+namespace {
+
+class FaultyCommunicator final : public Communicator {
+public:
+  FaultyCommunicator(std::vector<Fault> faults,
+                     std::shared_ptr<Communicator> inner, RankLink *link)
+      : faults(std::move(faults)), inner(std::move(inner)), link(link) {}
+
+  uint32_t rank() const override { return inner->rank(); }
+  uint32_t size() const override { return inner->size(); }
+  Counts counts() const override { return inner->counts(); }
+  Status connect(const std::vector<Group> &groups) override {
+    for (const Fault &fault : faults)
+      if (fault.kind == "load-fail")
+        return Status(Code::Environment,
+                      "the communicator did not start (injected)");
+    return inner->connect(groups);
+  }
+
+  Status run(const CollectiveRun &run) override {
+    uint64_t number = ++done;
+    for (const Fault &fault : faults) {
+      if (fault.kind == "slow")
+        usleep(useconds_t(fault.number * 1000));
+      if (fault.number != number)
+        continue;
+      if (fault.kind == "skip")
+        return {};
+      if (fault.kind == "fail")
+        return Status(Code::Environment, "the library failed (injected)");
+      if (fault.kind == "lost")
+        return Status(Code::PeerFailed, "a remote error (injected)");
+      if (fault.kind == "count") {
+        CollectiveRun other = run;
+        for (PartBuffer &part : other.parts)
+          if (!part.shape.empty() && part.shape[0] > 0)
+            --part.shape[0];
+        return inner->run(other);
+      }
+      strike(fault.kind, link);
+    }
+    return inner->run(run);
+  }
+
+private:
+  std::vector<Fault> faults;
+  std::shared_ptr<Communicator> inner;
+  RankLink *link;
+  std::atomic<uint64_t> done{0};
+};
+
+} // namespace
+
+std::shared_ptr<Communicator>
+fusion::rt::injectFaults(const std::vector<Fault> &faults,
+                         std::shared_ptr<Communicator> communicator,
+                         RankLink *link) {
+  std::vector<Fault> own;
+  for (const Fault &fault : faults)
+    if (fault.rank == communicator->rank())
+      own.push_back(fault);
+  if (own.empty())
+    return communicator;
+  return std::make_shared<FaultyCommunicator>(std::move(own),
+                                              std::move(communicator), link);
+}

@@ -1,0 +1,51 @@
+//===- Faults.h - Failures on purpose ---------------------------*- C++ -*-===//
+//
+// Tests of what a job does when a rank fails need ranks that fail at a given
+// point: --inject RANK:FAULT[:N]. Nothing else looks at these.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_RUNTIME_TOOLS_RUN_FAULTS_H
+#define FUSION_RUNTIME_TOOLS_RUN_FAULTS_H
+
+#include "Communicator.h"
+#include "Frames.h"
+#include "Status.h"
+
+#include <string>
+#include <vector>
+
+namespace fusion::rt {
+
+class RankLink;
+
+/// One failure of one rank.
+struct Fault {
+  uint32_t rank = 0;
+  std::string kind;
+  uint64_t number =
+      1; ///< the collective it happens at; of "slow": milliseconds
+};
+
+/// Parses "RANK:FAULT[:N]". False if it is none.
+bool parseFault(const std::string &text, Fault &fault);
+
+/// The kinds, for --help.
+const char *faultsText();
+
+/// What happens to a rank before it joins, before it is ready, and at its end.
+enum class Stage { Start, Load, End };
+void injectAt(Stage stage, const std::vector<Fault> &faults, uint32_t rank,
+              RankLink *link);
+
+/// Changes what a rank says of itself.
+void injectIdentity(const std::vector<Fault> &faults, uint32_t rank,
+                    Identity &identity);
+
+/// `communicator`, with the rank's faults at its collectives.
+std::shared_ptr<Communicator>
+injectFaults(const std::vector<Fault> &faults,
+             std::shared_ptr<Communicator> communicator, RankLink *link);
+
+} // namespace fusion::rt
+
+#endif // FUSION_RUNTIME_TOOLS_RUN_FAULTS_H
