@@ -149,28 +149,38 @@ codegen::findInPlacePairs(GroupOp group, const std::optional<RowSpace> &rows) {
     }
     return true;
   };
-  SmallVector<std::pair<unsigned, unsigned>> pairs;
-  llvm::SmallDenseSet<unsigned> taken;
   llvm::DenseMap<Value, unsigned> count;
   for (Value input : group.getInputs())
     ++count[getBuffer(input)];
-  for (auto [o, result] : llvm::enumerate(group.getYield().getValues())) {
-    auto type = cast<RankedTensorType>(result.getType());
-    unsigned bits = type.getElementTypeBitWidth();
-    for (BlockArgument argument : body->getArguments()) {
-      auto from = cast<RankedTensorType>(argument.getType());
-      unsigned number = argument.getArgNumber();
-      // i1 takes a byte as i8 does.
-      if (from.getShape() != type.getShape() ||
-          std::max(from.getElementTypeBitWidth(), 8u) != std::max(bits, 8u) ||
-          taken.contains(number) ||
-          count.lookup(getBuffer(group.getInputs()[number])) != 1 ||
-          !readsInPlace(argument, type.getShape()))
-        continue;
-      taken.insert(number);
-      pairs.push_back({static_cast<unsigned>(o), number});
-      break;
-    }
+  OperandRange yielded = group.getYield().getValues();
+  auto fits = [&](unsigned output, BlockArgument argument) {
+    auto type = cast<RankedTensorType>(yielded[output].getType());
+    auto from = cast<RankedTensorType>(argument.getType());
+    // i1 takes a byte as i8 does.
+    return from.getShape() == type.getShape() &&
+           std::max(from.getElementTypeBitWidth(), 8u) ==
+               std::max(type.getElementTypeBitWidth(), 8u) &&
+           count.lookup(
+               getBuffer(group.getInputs()[argument.getArgNumber()])) == 1 &&
+           readsInPlace(argument, type.getShape());
+  };
+  SmallVector<std::pair<unsigned, unsigned>> pairs;
+  llvm::SmallDenseSet<unsigned> taken, given;
+  auto pair = [&](unsigned output, BlockArgument argument) {
+    given.insert(output);
+    taken.insert(argument.getArgNumber());
+    pairs.push_back({output, argument.getArgNumber()});
+  };
+  // First those that the caller asks for: else a copy would have to follow.
+  for (BlockArgument argument : body->getArguments()) {
+    int64_t output = findDonatedOutput(group, argument.getArgNumber());
+    if (output >= 0 && !given.contains(output) && fits(output, argument))
+      pair(output, argument);
   }
+  for (unsigned output = 0; output < yielded.size(); ++output)
+    for (BlockArgument argument : body->getArguments())
+      if (!given.contains(output) && !taken.contains(argument.getArgNumber()) &&
+          fits(output, argument))
+        pair(output, argument);
   return pairs;
 }

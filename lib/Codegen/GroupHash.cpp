@@ -7,6 +7,7 @@
 #include "GroupHash.h"
 
 #include "mlir/IR/OperationSupport.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 #include <numeric>
 
@@ -46,14 +47,48 @@ int64_t codegen::findAlignment(Value value) {
   }
 }
 
-/// For each input, the first input that has the same bytes, and how it lies in
-/// memory: a kernel may rely on both.
+int64_t codegen::findDonatedOutput(GroupOp group, unsigned input) {
+  auto argument = dyn_cast<BlockArgument>(getBuffer(group.getInputs()[input]));
+  auto function =
+      argument
+          ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp())
+          : FunctionOpInterface();
+  auto donated = function
+                     ? function.getArgAttrOfType<IntegerAttr>(
+                           argument.getArgNumber(), FusionDialect::kDonatedAttr)
+                     : IntegerAttr();
+  auto returned = argument ? argument.getOwner()->getTerminator()->getOperands()
+                           : OperandRange(nullptr, 0);
+  if (!donated || donated.getInt() < 0 ||
+      donated.getInt() >= static_cast<int64_t>(returned.size()))
+    return -1;
+  Value value = returned[donated.getInt()];
+  while (true) {
+    if (auto reshape = value.getDefiningOp<ReshapeOp>()) {
+      value = reshape.getInput();
+      continue;
+    }
+    auto writer = value.getDefiningOp<GroupOp>();
+    if (!writer)
+      return -1;
+    unsigned number = cast<OpResult>(value).getResultNumber();
+    if (writer == group)
+      return number;
+    if (writer.getKind() != GroupKind::Horizontal)
+      return -1;
+    value = writer.getYield().getValues()[number];
+  }
+}
+
+/// For each input, the first input that has the same bytes, how it lies in
+/// memory, and the output that takes its bytes: a kernel may rely on all three.
 static SmallVector<int64_t> inputPattern(GroupOp group) {
   llvm::DenseMap<Value, unsigned> first;
   SmallVector<int64_t> pattern;
   for (auto [i, input] : llvm::enumerate(group.getInputs())) {
     pattern.push_back(first.try_emplace(getBuffer(input), i).first->second);
     pattern.push_back(findAlignment(input));
+    pattern.push_back(findDonatedOutput(group, i));
   }
   return pattern;
 }

@@ -22,6 +22,10 @@ constexpr int64_t kPlannedAlignment = 16;
 /// kPlannedAlignment for a view.
 int64_t findAlignment(mlir::Value value);
 
+/// The output of `group` that the caller wants in the bytes of its input
+/// `input`: the argument behind the input is donated to that result. -1: none.
+int64_t findDonatedOutput(GroupOp group, unsigned input);
+
 llvm::hash_code hashGroup(GroupOp group, const BatchExtents &extents);
 
 /// Whether one kernel computes both.
