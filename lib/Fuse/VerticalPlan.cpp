@@ -77,6 +77,7 @@ private:
   const KernelWork &getWork(unsigned group);
   static FuseGroups makeGroups(const FuseGraph &graph,
                                const RequestedGroups &requested);
+  bool feedsReductionOnly(const Candidate &candidate) const;
   int64_t getTraffic(const FuseNode &producer, const FuseNode &consumer) const;
   /// A view or a clone that its reader did not take in. Nothing joins it: where
   /// it stands it is free, or serves other readers of the same op.
@@ -175,6 +176,37 @@ void VerticalPlanner::collectCandidates() {
       candidates.push_back(candidate);
     }
   }
+}
+
+/// Steps from a value to the reductions that it is prepared for, at most.
+static constexpr unsigned kMaxPreparation = 8;
+
+/// Whether all that follows the consumer is prepared for reductions only, while
+/// the producer's value is written anyway: the sum of squares of a gradient,
+/// say. Behind the producer the squares would be written and read again; with
+/// the reduction they are neither.
+bool VerticalPlanner::feedsReductionOnly(const Candidate &candidate) const {
+  SmallVector<unsigned, kMaxPreparation> seen{candidate.pair.consumer};
+  bool found = false;
+  for (unsigned at = 0; at < seen.size(); ++at) {
+    const FuseNode &node = graph[seen[at]];
+    if (node.escapes || node.family != OpFamily::Elementwise)
+      return false;
+    for (unsigned reader : node.consumers) {
+      if (graph[reader].family == OpFamily::Reduction)
+        found = true;
+      else if (!llvm::is_contained(seen, reader)) {
+        if (seen.size() == kMaxPreparation)
+          return false;
+        seen.push_back(reader);
+      }
+    }
+  }
+  const FuseNode &producer = graph[candidate.pair.producer];
+  return found && (producer.escapes ||
+                   llvm::any_of(producer.consumers, [&](unsigned reader) {
+                     return !llvm::is_contained(seen, reader);
+                   }));
 }
 
 int64_t VerticalPlanner::getTraffic(const FuseNode &producer,
@@ -384,7 +416,8 @@ VerticalPlan VerticalPlanner::run() {
       tryFuse(candidate);
   for (unsigned round = 0; round < kMaxRounds; ++round) {
     bool changed = sweep([&](const Candidate &c) {
-      return getGroupTraits(c.pair.producer) & Anchor;
+      return (getGroupTraits(c.pair.producer) & Anchor) &&
+             !feedsReductionOnly(c);
     });
     changed |= sweep([&](const Candidate &c) {
       return getGroupTraits(c.pair.producer) & Reduction;
