@@ -71,7 +71,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     sizes = parser.add_argument_group("sizes of the model (a preset's, unless given)").add_argument
     for name, text in (
         ("batch", "examples of a step"), ("layers", "layers, blocks or stages"),
-        ("hidden", "width; channels of the first stage"), ("heads", "heads of queries"), ("kv_heads", "heads of keys and values (default: as of queries)"),
+        ("hidden", "width; channels of the first stage"), ("heads", "heads of queries"),
+        ("kv_heads", "heads of keys and values (default: as of queries)"),
         ("ffn", "width inside the feed-forward layers"), ("seq", "tokens of an example"), ("vocab", "different tokens"),
         ("features", "mlp: numbers of an example"), ("classes", "mlp, convnet: outputs"),
         ("channels", "convnet: channels of an image"), ("image", "convnet: height and width"),

@@ -43,9 +43,9 @@ class Hyper:
 class Clip:
     """What clipping knows of all gradients. Scalars."""
 
-    norm: Value  # of the gradients without the loss scale
+    norm: Value  # f64, of the gradients without the loss scale
     finite: Value  # i1
-    factor: Value  # on each gradient, in its type
+    factor: Value  # f64, on each gradient
 
 
 def clip(b: Builder, grads: list[Value], hyper: Hyper) -> Clip:
@@ -65,8 +65,7 @@ def clip(b: Builder, grads: list[Value], hyper: Hyper) -> Clip:
     factor = b.select(b.compare("gt", norm, limit), b.binary("div", limit, norm), number(b, 1.0, norm))
     if hyper.loss_scale != 1:
         factor = b.binary("mul", factor, number(b, 1 / hyper.loss_scale, norm))
-    dtype = grads[0].dtype
-    return Clip(b.cast(norm, dtype), finite, b.cast(factor, dtype))
+    return Clip(norm, finite, factor)
 
 
 @dataclass
@@ -78,50 +77,68 @@ class Rates:
 
 
 class Optimizer:
-    """Builds the update of one parameter after another."""
+    """Builds the update of one parameter after another.
 
-    def __init__(self, b: Builder, hyper: Hyper, rates: Rates, dtype: str):
-        self.b, self.hyper = b, hyper
+    What all parameters share is computed once, as scalars: a parameter's update is then
+    short enough to be one kernel, which reads each tensor once and writes it in place.
+    """
+
+    def __init__(self, b: Builder, hyper: Hyper, rates: Rates, clipped: Optional[Clip], dtype: str):
+        self.b, self.hyper, self.dtype = b, hyper, dtype
+        self.finite = clipped.finite if clipped else None
         b.loc = "rates"
-        rate = rates.rate
-        one = number(b, 1.0, rate)
+        rate, one = rates.rate, number(b, 1.0, rates.rate)
+        factor = clipped.factor if clipped else one
+        self.rate = self._narrow(rate)
+        if hyper.optimizer == "sgd":
+            self.factor = self._narrow(factor) if clipped else None
+            return
+        # The corrections of m and v go to the rate and to epsilon, that of a clipped gradient to its weights.
+        assert rates.step is not None
+        step = b.cast(rates.step, rate.dtype)
+        first, second = (
+            b.binary("sub", one, b.make("pow", [number(b, beta, rate), step], rate.dtype, ()))
+            for beta in (hyper.beta1, hyper.beta2)
+        )
+        root = b.unary("sqrt", second)
+        self.corrected_rate = self._narrow(b.binary("mul", b.binary("div", rate, first), root))
+        self.epsilon = self._narrow(b.binary("mul", root, number(b, hyper.epsilon, root)))
         decay = b.binary("sub", one, b.binary("mul", rate, number(b, hyper.weight_decay, rate)))
-        self.rate, self.decay = b.cast(rate, dtype), b.cast(decay, dtype)
-        if hyper.optimizer == "adamw":
-            assert rates.step is not None
-            step = b.cast(rates.step, rate.dtype)
-            first, second = (
-                b.binary("sub", one, b.make("pow", [b.operand(number(b, beta, rate)), step], rate.dtype, ()))
-                for beta in (hyper.beta1, hyper.beta2)
-            )
-            self.corrected_rate = b.cast(b.binary("div", rate, first), dtype)
-            self.second_correction = b.cast(b.binary("div", one, second), dtype)
+        self.decay = self._narrow(decay)
+        self.weights = [
+            self._narrow(b.binary("mul", factor, number(b, weight, factor)))
+            for weight in (1 - hyper.beta1, math.sqrt(1 - hyper.beta2))
+        ]
+
+    def _narrow(self, scalar: Value) -> Value:
+        return self.b.cast(scalar, self.dtype)
 
     def update(self, p: Value, grad: Value, moments: list[Value], decays: bool) -> tuple[Value, list[Value]]:
-        """The new parameter and moments. `grad` is clipped already."""
-        decays = decays and self.hyper.weight_decay != 0
-        if self.hyper.optimizer == "adamw":
-            return self._adamw(p, grad, moments, decays)
-        return self._sgd(p, grad, moments, decays)
+        """The new parameter and moments; the old ones in a step that is skipped."""
+        step = self._adamw if self.hyper.optimizer == "adamw" else self._sgd
+        new, new_moments = step(p, grad, moments, decays and self.hyper.weight_decay != 0)
+        return self.keep(new, p), [self.keep(n, o) for n, o in zip(new_moments, moments)]
 
-    def _lerp(self, old: Value, new: Value, beta: float) -> Value:
-        b = self.b
-        return b.binary("add", b.binary("mul", old, number(b, beta, old)),
-                        b.binary("mul", new, number(b, 1 - beta, new)))
+    def keep(self, new: Value, old: Value) -> Value:
+        return new if self.finite is None else self.b.select(self.finite, new, old)
 
     def _adamw(self, p: Value, grad: Value, moments: list[Value], decays: bool) -> tuple[Value, list[Value]]:
-        """Decoupled decay first, then m / (1 - beta1^t) over sqrt(v / (1 - beta2^t)) + epsilon."""
+        """Decoupled decay; m / (1 - beta1^t) over sqrt(v / (1 - beta2^t)) + epsilon."""
         b, hyper = self.b, self.hyper
-        m = self._lerp(moments[0], grad, hyper.beta1)
-        v = self._lerp(moments[1], b.binary("mul", grad, grad), hyper.beta2)
-        root = b.unary("sqrt", b.binary("mul", v, self.second_correction))
-        delta = b.binary("div", m, b.binary("add", root, number(b, hyper.epsilon, root)))
+        root = b.binary("mul", grad, self.weights[1])
+        m, v = (b.binary("mul", old, number(b, beta, p)) for old, beta in zip(moments, (hyper.beta1, hyper.beta2)))
+        m = b.binary("add", m, b.binary("mul", grad, self.weights[0]))
+        v = b.binary("add", v, b.binary("mul", root, root))
+        divisor = b.binary("add", b.unary("sqrt", v), self.epsilon)
+        delta = b.binary("div", b.binary("mul", m, self.corrected_rate), divisor)
         kept = b.binary("mul", p, self.decay) if decays else p
-        return b.binary("sub", kept, b.binary("mul", delta, self.corrected_rate)), [m, v]
+        return b.binary("sub", kept, delta), [m, v]
 
     def _sgd(self, p: Value, grad: Value, moments: list[Value], decays: bool) -> tuple[Value, list[Value]]:
         """The decay is part of the gradient; the momentum sums gradients."""
         b, hyper = self.b, self.hyper
+        if self.factor is not None:
+            grad = b.binary("mul", grad, self.factor)
         if decays:
             grad = b.binary("add", grad, b.binary("mul", p, number(b, hyper.weight_decay, p)))
         if moments:

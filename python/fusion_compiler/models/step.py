@@ -145,19 +145,12 @@ class _Step:
         self.moved = dict(self.statistics)
         loss, grads = self.differentiate()
         clipped = clip(b, list(grads.values()), options.hyper) if options.hyper.clip else None
-        optimizer = Optimizer(b, options.hyper, self.rates, self.dtype)
-
-        def keep_if_skipped(new: Value, old: Value) -> Value:
-            return b.select(clipped.finite, new, old) if clipped else new
-
+        optimizer = Optimizer(b, options.hyper, self.rates, clipped, self.dtype)
         updates = []
         for spec in self.model.parameters:
             b.loc = f"update.{spec.name}"
-            grad = b.binary("mul", grads[spec.name], clipped.factor) if clipped else grads[spec.name]
             old, moments = self.parameters[spec.name], self.moments[spec.name]
-            new, new_moments = optimizer.update(old, grad, moments, spec.decay)
-            updates.append((spec.name, keep_if_skipped(new, old),
-                            [keep_if_skipped(n, o) for n, o in zip(new_moments, moments)]))
+            updates.append((spec.name, *optimizer.update(old, grads[spec.name], moments, spec.decay)))
         for name, new, _ in updates:
             self.result(new, name, self.parameters[name])
         for name, _, moments in updates:
@@ -165,11 +158,11 @@ class _Step:
                 self.result(new, f"{name}.{moment}", old)
         b.loc = "statistics"
         for name, old in self.statistics.items():
-            self.result(keep_if_skipped(self.moved[name], old), name, old)
+            self.result(optimizer.keep(self.moved[name], old), name, old)
         self.result(loss, "loss")
         if clipped:
             b.loc = "clip"
-            self.result(clipped.norm, "grad_norm")
+            self.result(b.cast(clipped.norm, self.dtype), "grad_norm")
             self.result(b.unary("not", clipped.finite), "skipped")
         if options.emit_gradients:
             b.loc = "gradients"
