@@ -9,6 +9,7 @@
 # ===----------------------------------------------------------------------=== #
 """Checks training steps end to end; prints one line a check."""
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -20,7 +21,12 @@ sys.path[:0] = [str(HERE / "Inputs/training"), str(HERE.parents[2] / "python")]
 import forward  # noqa: E402
 from _support import Checks, run  # noqa: E402
 
+from fusion_compiler.ir.builder import Builder  # noqa: E402
+from fusion_compiler.ir.module import Module, Value  # noqa: E402
+from fusion_compiler.models import ops  # noqa: E402
 from fusion_compiler.models.cli import models  # noqa: E402
+from fusion_compiler.models.tape import Tape  # noqa: E402
+from fusion_compiler.weights import write_module  # noqa: E402
 
 checks = Checks()
 
@@ -70,13 +76,14 @@ def distance(got, want):
     return float(np.abs(np.asarray(got, np.float64) - want).max(initial=0) / max(np.abs(want).max(initial=0), 1e-3))
 
 
-def worst(got, want):
-    """The pair that differs most, as (distance, name)."""
-    return max((distance(got[name], value), name) for name, value in want.items())
+def spread(got, want):
+    """Root of the mean square of the difference, relative to that of the values."""
+    want = np.asarray(want, np.float64)
+    return float(np.linalg.norm(got - want) / max(np.linalg.norm(want), 1e-3))
 
 
-def near(name, got, want, tolerance):
-    far, where = worst(got, want)
+def near(name, got, want, tolerance, measure=distance):
+    far, where = max((measure(got[name], value), name) for name, value in want.items())
     checks.check(name, far <= tolerance, f"{far:.1e} at {where}, allowed {tolerance:.0e}")
 
 
@@ -133,7 +140,8 @@ def checkGradients(folder):
     """All gradients of small models in f64, against differences."""
     for number, (model, flags, options) in enumerate(VARIANTS):
         flags += "" if "--clip" in flags else " --clip 0.25"
-        step = Step(folder, f"{model} {flags}", f"{SMALL[model]} {flags} --dtype f64 --emit-gradients --seed {number + 1}")
+        step = Step(folder, f"{model} {flags}".strip(),
+                    f"{SMALL[model]} {flags} --dtype f64 --emit-gradients --seed {number + 1}")
         random = np.random.default_rng(number)
         # Not the first step: moments hold something.
         held = {name: random.uniform(0.01, 0.1, a.shape) for name, a in step.inputs.items()
@@ -156,10 +164,167 @@ def checkGradients(folder):
                  {name: 0.9 * step.inputs[name] + 0.1 * value for name, value in seen.items()}, 1e-12)
 
 
+# ---- single ops -------------------------------------------------------------
+
+#: name, shapes of operands, the op on the tape, the op in numpy.
+OPS = [
+    ("conv 1d, window past the end", [(2, 2, 9), (3, 2, 2)], lambda t, x, w: ops.conv(t, x, w, strides=[3]),
+     lambda x, w: forward.conv(x, w, [3], [0], [0], [1])),
+    ("conv 2d, all at once", [(2, 4, 7, 6), (6, 2, 3, 2)],
+     lambda t, x, w: ops.conv(t, x, w, [2, 1], [1, 0], [0, 2], [1, 2], groups=2),
+     lambda x, w: forward.conv(x, w, [2, 1], [1, 0], [0, 2], [1, 2], 2)),
+    ("conv 2d, depthwise", [(1, 3, 5, 5), (3, 1, 3, 3)], lambda t, x, w: ops.conv(t, x, w, low=[1, 1], groups=3),
+     lambda x, w: forward.conv(x, w, [1, 1], [1, 1], [1, 1], [1, 1], 3)),
+    ("conv 3d", [(1, 2, 3, 4, 4), (2, 2, 2, 2, 3)], lambda t, x, w: ops.conv(t, x, w, [1, 2, 1], [0, 1, 1]),
+     lambda x, w: forward.conv(x, w, [1, 2, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1])),
+    ("max_pool that overlaps", [(2, 2, 6, 5)], lambda t, x: ops.max_pool(t, x, [3, 2], [2, 1], [1, 0], [0, 1]),
+     lambda x: forward.pool(x, "max", [3, 2], [2, 1], [1, 0], [0, 1])),
+    ("avg_pool that overlaps", [(2, 2, 6, 5)], lambda t, x: ops.avg_pool(t, x, [3, 2], [2, 1], [1, 0], [0, 1]),
+     lambda x: forward.pool(x, "avg", [3, 2], [2, 1], [1, 0], [0, 1])),
+    ("avg_pool, window past the end", [(1, 2, 7)], lambda t, x: ops.avg_pool(t, x, [2], [3]),
+     lambda x: forward.pool(x, "avg", [2], [3], [0], [0])),
+]
+
+
+def writeOp(path, shapes, build, dtype):
+    """loss = sum(op(...) * r), and its gradients, of arguments x0, x1, ..., r."""
+    module = Module()
+    tape = Tape(Builder(module))
+    values = [Value(dtype, shape, name=f"x{i}") for i, shape in enumerate(shapes)]
+    out = build(tape, *map(tape.track, values))
+    weight = Value(dtype, out.shape, name="r")
+    module.arguments, module.argument_names = [*values, weight], [*(v.name for v in values), "r"]
+    grads = tape.backward({out: weight})
+    module.results = [out, *(grads.get(v) for v in values)]
+    module.result_names = ["y", *(f"grad.{v.name}" for v in values)]
+    write_module(module, str(path))
+    return out.shape
+
+
+def checkOps(folder):
+    """Strides, dilations, pads and groups in f64, and small integers in f32 through the compiler."""
+    for name, shapes, build, reference in OPS:
+        own = folder / name
+        own.mkdir()
+        random = np.random.default_rng(1)
+        for dtype in ("f64", "f32"):
+            shape = writeOp(own / f"{dtype}.mlir", shapes, build, dtype)
+            exact = dtype == "f32"
+            arrays = {f"x{i}": random.standard_normal(s) for i, s in enumerate(shapes)}
+            arrays["r"] = random.standard_normal(shape)
+            if exact:
+                arrays = {n: np.round(3 * a).astype(np.float32) for n, a in arrays.items()}
+            given = []
+            for n, array in arrays.items():
+                np.save(own / f"{n}.npy", array)
+                given += ["--input", f"{n}={own / n}.npy"]
+            run("fusion-interpret", own / f"{dtype}.mlir", *given, "--output-dir", own / "want")
+            want = {f.stem: np.load(f) for f in (own / "want").glob("*.npy")}
+            if exact:
+                run("fusion-compile", own / "f32.mlir", "--target=cpu", "-o", own / "f32.fsn")
+                run("fusion-run", own / "f32.fsn", *given, "--output-dir", own / "got")
+                # A share of a mean is no integer.
+                got = {f.stem: np.load(f) for f in (own / "got").glob("*.npy")}
+                (near(f"{name}: module", got, want, 1e-6) if "avg" in name else equal(f"{name}: module", got, want))
+                continue
+            operands = {n: a for n, a in arrays.items() if n != "r"}
+            near(f"{name}: forward", want, {"y": reference(*operands.values())}, 1e-13)
+            near(f"{name}: gradients", select(want),
+                 forward.differences(lambda: (reference(*operands.values()) * arrays["r"]).sum(), operands), 1e-8)
+
+
+# ---- the compiled module ----------------------------------------------------
+
+#: Larger than SMALL, so that groups and library calls are those of real models.
+MIDDLE = {
+    "mlp": "mlp --batch 16 --features 24 --hidden 48 --layers 3 --classes 8",
+    "convnet": "convnet --batch 8 --image 16 --hidden 8 --layers 2",
+    "gpt": "gpt --batch 4 --seq 16 --hidden 32 --layers 2 --heads 4 --vocab 96",
+    "llama": "llama --batch 4 --seq 16 --hidden 32 --layers 2 --heads 4 --kv-heads 2 --vocab 96",
+}
+#: By type of activations: of losses, and of gradients in the mean square: a unit of relu, or a window, that
+#: a rounding lets choose differently changes single elements by all they have.
+NARROW = {"f32": (1e-6, 1e-5), "bf16": (2e-2, 0.1), "f16": (2e-3, 2e-2)}
+
+
+def inspect(module):
+    return run("fusion-run", module, "--inspect").stdout
+
+
+def checkModules(folder):
+    """Modules of f32, bf16 and f16 against the evaluator's step in f64."""
+    for model, flags in MIDDLE.items():
+        exact = Step(folder, f"{model} f64", f"{flags} --dtype f64 --emit-gradients").evaluate()
+        for dtype, (ofLoss, ofGradients) in NARROW.items():
+            scale = " --loss-scale 1024" if dtype == "f16" else ""
+            step = Step(folder, f"{model} {dtype}", f"{flags} --dtype {dtype} --emit-gradients{scale}").compile()
+            got = step.execute()
+            near(f"{model} {dtype}: loss of the module", got, {"loss": exact["loss"]}, ofLoss)
+            near(f"{model} {dtype}: gradients of the module", select(got), select(exact), ofGradients, spread)
+            near(f"{model} {dtype}: the norm", got, {"grad_norm": exact["grad_norm"]}, ofGradients)
+            copies = [line for line in inspect(step.module).splitlines() if " copy " in line]
+            checks.check(f"{model} {dtype}: nothing is copied", not copies, "; ".join(copies[:2]))
+
+
+def checkWays(folder):
+    """Micro-batches and recomputation give what the plain step gives."""
+    integers = "mlp --batch 8 --features 6 --hidden 8 --layers 2 --classes 4 --loss mse --optimizer sgd --clip 0 " \
+               "--weight-decay 0 --momentum 0.5 --integers --emit-gradients"
+    plain = Step(folder, "whole", integers).compile().execute()
+    parts = Step(folder, "in 4 parts", integers + " --micro-batches 4").compile().execute()
+    equal("micro-batches of integers are the whole batch", parts, plain)
+    for model in ("gpt", "llama"):
+        plain = Step(folder, f"{model} whole", f"{MIDDLE[model]} --dtype f64 --emit-gradients").evaluate()
+        parts = Step(folder, f"{model} in parts", f"{MIDDLE[model]} --dtype f64 --emit-gradients --micro-batches 4")
+        near(f"{model}: micro-batches are the whole batch", select(parts.evaluate()), select(plain), 1e-12)
+    for model, flags in MIDDLE.items():
+        flags = flags.replace("--layers 2", "--layers 4").replace("--image 16", "--image 32")
+        plain = Step(folder, f"{model} kept", flags).compile()
+        again = Step(folder, f"{model} recomputed", f"{flags} --recompute").compile()
+        equal(f"{model}: recomputing changes no bit", again.execute(), plain.execute())
+        first, second = (int(re.search(r"peak .*\((\d+) bytes", inspect(s.module))[1]) for s in (plain, again))
+        checks.check(f"{model}: recomputing saves memory", second < first, f"{first} -> {second}")
+
+
+# ---- clipping ---------------------------------------------------------------
+
+def checkClipping(folder):
+    """Gradients whose squares overflow, none, and what is no number."""
+    # y = 0 where x is 0: the gradient of the last bias is -targets / batch, and nothing else gets one.
+    flags = "mlp --batch 1 --features 2 --hidden 3 --layers 1 --classes 100 --loss mse --emit-gradients --clip 2"
+    for optimizer in ("adamw", "sgd"):
+        step = Step(folder, f"clip {optimizer}", f"{flags} --optimizer {optimizer}")
+        zeros = {n: np.zeros(a.shape) for n, a in step.parameters().items() if n.endswith("bias")}
+        step.change(x=np.zeros((1, 2)), **zeros)
+        step.compile()
+        kept = {n: a for n, a in step.inputs.items() if n not in ("x", "targets", "lr", "step")}
+        for way in (step.evaluate, step.execute):
+            what = f"clip, {optimizer}, {way.__name__}"
+            step.change(targets=np.full((1, 100), 1e20))
+            got = way()
+            checks.check(f"{what}: 1e20 a hundred times", got["grad_norm"] == np.float32(1e21) and not got["skipped"])
+            grad = np.full(100, -1e20) * (2 / 1e21)
+            want = np.float32(0.1) * grad if optimizer == "adamw" else grad
+            name = "layers.1.bias." + ("m" if optimizer == "adamw" else "momentum")
+            near(f"{what}: by 2 / 1e21", got, {name: want}, 1e-6)
+            for bad in (np.inf, -np.inf, np.nan):
+                step.change(targets=np.where(np.arange(100) == 7, bad, 1.0))
+                got = way()
+                checks.check(f"{what}: {bad} skips the step", got["skipped"] and not np.isfinite(got["grad_norm"]))
+                equal(f"{what}: {bad} changes nothing", got, kept)
+            step.change(targets=np.zeros((1, 100)))
+            got = way()
+            checks.check(f"{what}: zero", got["grad_norm"] == 0 and not got["skipped"]
+                         and all(np.isfinite(got[n]).all() for n in kept))
+            equal(f"{what}: zero leaves biases alone", got, {n: a for n, a in kept.items() if n.endswith("bias")})
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        checkGradients(folder)
+        for part in (checkGradients, checkOps, checkModules, checkWays, checkClipping):
+            folder = Path(name) / part.__name__
+            folder.mkdir()
+            part(folder)
     return checks.finish()
 
 
