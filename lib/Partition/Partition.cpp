@@ -150,8 +150,17 @@ static FailureOr<Ports> readPorts(func::FuncOp function, const Mesh &mesh,
       ports.isSharded = true;
     }
   }
-  // Without a word on shardings, data is cut over dp.
-  if (!ports.isSharded && dp)
+  // Where no attribute speaks of dp, data is cut over it.
+  bool isNamed = false;
+  auto namesDp = [&](Attribute attribute) {
+    if (attribute)
+      attribute.walk([&](StringAttr axis) { isNamed |= axis == "dp"; });
+  };
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    namesDp(function.getArgAttr(i, kShardingAttr));
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    namesDp(function.getResultAttr(i, kShardingAttr));
+  if (dp && !isNamed)
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
       if (!isData(function, i))

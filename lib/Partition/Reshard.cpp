@@ -256,6 +256,43 @@ void LocalValues::cut(Move &move, unsigned dim, const DimSharding &to) {
                                 builder.getI64IntegerAttr(0));
 }
 
+/// Whether all elements are known to be 0.
+static bool isZero(Value local) {
+  while (auto broadcast = local.getDefiningOp<BroadcastOp>())
+    local = broadcast.getInput();
+  auto constant = local.getDefiningOp<ConstantOp>();
+  auto splat =
+      constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : nullptr;
+  if (!splat)
+    return false;
+  if (isa<FloatType>(splat.getElementType()))
+    return splat.getSplatValue<APFloat>().isPosZero();
+  return splat.getSplatValue<APInt>().isZero();
+}
+
+/// Leaves the value on the first rank along `axes`, zeros on the others.
+void LocalValues::makePartial(Move &move, AxisSet axes) {
+  SmallVector<unsigned> list;
+  for (unsigned axis = 0; axis < mesh.size(); ++axis)
+    if (has(axes, axis))
+      list.push_back(axis);
+  RankedTensorType type = move.getType();
+  auto scalar = RankedTensorType::get({}, builder.getI64Type());
+  Value isFirst = CompareOp::create(builder, move.loc, CompareKind::Eq,
+                                    getPosition(list, move.loc),
+                                    splat(int64_t(0), scalar, move.loc));
+  if (type.getRank() != 0)
+    isFirst = BroadcastOp::create(
+        builder, move.loc,
+        RankedTensorType::get(type.getShape(), builder.getI1Type()), isFirst,
+        builder.getDenseI64ArrayAttr({}));
+  Value zero =
+      splat(getNeutral(ReduceKind::Sum, type.getElementType()), type, move.loc);
+  move.local =
+      SelectOp::create(builder, move.loc, type, isFirst, move.local, zero);
+  move.now.partial |= axes;
+}
+
 //===----------------------------------------------------------------------===//
 // All steps
 //===----------------------------------------------------------------------===//
@@ -287,12 +324,40 @@ static Value makeSmall(Value local, const Sharding &from, const Sharding &to,
                              broadcast.getBatchScaleAttr());
 }
 
+static double getBytes(RankedTensorType type) {
+  double bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  for (int64_t size : type.getShape())
+    bytes *= ShapedType::isDynamic(size) ? 1 : size;
+  return bytes;
+}
+
+/// Kept from its first use to the last, a parameter would be whole on every
+/// rank during most of the step: it is gathered again once others of more bytes
+/// have been.
+void LocalValues::forget(SmallVectorImpl<Copy> &known,
+                         RankedTensorType global) const {
+  llvm::erase_if(known, [&](const Copy &copy) {
+    return copy.gathered && gatheredBytes - *copy.gathered > getBytes(global);
+  });
+}
+
 Value LocalValues::get(Value value, const Sharding &to, Location loc) {
   SmallVector<Copy, 1> &known = copies.find(value)->second;
+  forget(known, cast<RankedTensorType>(value.getType()));
   for (const Copy &copy : known)
     if (copy.sharding == to)
       return copy.local;
   auto global = cast<RankedTensorType>(value.getType());
+  AxisSet held = known.front().sharding.partial;
+  if (AxisSet added = to.partial & ~held) {
+    Sharding whole = to;
+    whole.partial &= held;
+    Move move{get(value, whole, loc), whole, global, loc};
+    if (!isZero(move.local))
+      makePartial(move, added);
+    copies[value].push_back({to, move.local});
+    return move.local;
+  }
   // Cutting what every rank has whole costs nothing.
   const Copy *from = llvm::find_if(
       known, [](const Copy &copy) { return copy.sharding.isReplicated(); });
@@ -328,6 +393,12 @@ Value LocalValues::get(Value value, const Sharding &to, Location loc) {
   for (unsigned dim = 0; dim < to.dims.size(); ++dim)
     if (move.now.dims[dim] != to.dims[dim])
       cut(move, dim, to.dims[dim]);
-  copies[value].push_back({to, move.local});
+  known.push_back({to, move.local});
+  // The shards of a parameter are gathered for one use, or two in a row.
+  const Sharding &own = known.front().sharding;
+  if ((own.stored & ~to.getAxes()) && !own.partial) {
+    gatheredBytes += getBytes(move.global);
+    known.back().gathered = gatheredBytes;
+  }
   return move.local;
 }

@@ -22,7 +22,8 @@ public:
   void set(mlir::Value value, mlir::Value local, const Sharding &sharding);
 
   /// The part of `value` under sharding `to`, made at the builder's insertion
-  /// point if it is not there yet. `to` is partial at most where the value is.
+  /// point if it is not there yet. Where `to` is partial and the value is not,
+  /// the first rank has it and the others zeros.
   mlir::Value get(mlir::Value value, const Sharding &to, mlir::Location loc);
 
   /// The position of this rank along the axes, an i64 scalar.
@@ -51,7 +52,13 @@ private:
   struct Copy {
     Sharding sharding;
     mlir::Value local;
+    /// Of a parameter gathered from its shards: bytes gathered so until then.
+    std::optional<double> gathered = std::nullopt;
   };
+
+  /// Drops the copies of a parameter that were gathered too long ago.
+  void forget(llvm::SmallVectorImpl<Copy> &known,
+              mlir::RankedTensorType global) const;
 
   /// The value on its way from one sharding to the other.
   struct Move;
@@ -59,6 +66,7 @@ private:
   void exchange(Move &move, const Sharding &to);
   void gather(Move &move, unsigned dim, size_t keep);
   void cut(Move &move, unsigned dim, const DimSharding &to);
+  void makePartial(Move &move, AxisSet axes);
   mlir::Value pad(mlir::Value local, unsigned dim, int64_t size,
                   ReduceKind kind, mlir::Location loc);
 
@@ -66,6 +74,8 @@ private:
   const Mesh &mesh;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Copy, 1>> copies;
   llvm::DenseMap<mlir::Attribute, mlir::Value> positions;
+  /// Bytes of parameters gathered from their shards so far.
+  double gatheredBytes = 0;
 };
 
 } // namespace fusion

@@ -68,6 +68,9 @@ AxisSet ShardingPlanner::findPassed(Operation *op, const OpRule &rule) const {
     const Sharding &sharding = shardings.find(op->getOperand(i))->second;
     return sharding.getAxes() | sharding.partial;
   };
+  auto cutsOf = [&](unsigned i) {
+    return shardings.find(op->getOperand(i))->second.getAxes();
+  };
   switch (rule.linearity) {
   case Linearity::None:
     return 0;
@@ -75,8 +78,11 @@ AxisSet ShardingPlanner::findPassed(Operation *op, const OpRule &rule) const {
     return partialOf(0);
   case Linearity::Sums:
     return isSum(0) ? partialOf(0) : 0;
-  case Linearity::Adds:
-    return isSum(0) && isSum(1) ? partialOf(0) & partialOf(1) : 0;
+  case Linearity::Adds: {
+    AxisSet partial =
+        (isSum(0) ? partialOf(0) : 0) | (isSum(1) ? partialOf(1) : 0);
+    return partial & ~cutsOf(0) & ~cutsOf(1);
+  }
   case Linearity::Scales:
     if (partialOf(1) && isSum(1) && !partialOf(0))
       return partialOf(1) & ~axesOf(0);
@@ -101,9 +107,14 @@ double ShardingPlanner::getCost(Operation *op, const OpPlan &plan,
   };
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     const Sharding &sharding = shardings.find(operand)->second;
+    if (plan.rule.unread == i)
+      continue;
     double bytes = getLocalBytes(operand);
     bool keeps = hasFactor(plan.rule.operands[i]);
     if (has(sharding.partial, axis)) {
+      if (plan.rule.addend == i && f &&
+          plan.rule.factors[*f].kind == FactorKind::Reduced)
+        continue;
       cost += (keeps ? 1 : 2) * share * bytes;
       continue; // it has to be reduced in any case
     }
@@ -140,6 +151,8 @@ ShardingPlanner::chooseFactor(Operation *op, OpPlan &plan, unsigned axis) {
   };
   bool isWhole = false, isStored = false;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    if (plan.rule.unread == i)
+      continue;
     const Sharding &sharding = shardings.find(operand)->second;
     std::optional<unsigned> dim = sharding.findDim(axis);
     bool isCut = dim.has_value();
@@ -164,7 +177,8 @@ ShardingPlanner::chooseFactor(Operation *op, OpPlan &plan, unsigned axis) {
           plan.rule.factors[plan.rule.results[i][*dim].front()].kind ==
               FactorKind::Parallel)
         consider(plan.rule.results[i][*dim]);
-  if (isWhole && isa<DecomposableOpInterface>(op) && !isa<AttentionOp>(op) &&
+  if (isWhole && isa<DecomposableOpInterface>(op) &&
+      !isa<AttentionOp, AttentionGradOp>(op) &&
       !llvm::is_contained(toDecompose, op))
     toDecompose.push_back(op);
 
@@ -191,7 +205,8 @@ ShardingPlanner::chooseFactor(Operation *op, OpPlan &plan, unsigned axis) {
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     const Sharding &sharding = shardings.find(op->getOperand(i))->second;
     std::optional<unsigned> dim = sharding.findDim(axis);
-    if (!dim || llvm::any_of(plan.refused, [&](const RefusedCut &cut) {
+    if (!dim || plan.rule.unread == i ||
+        llvm::any_of(plan.refused, [&](const RefusedCut &cut) {
           return cut.operand == i && cut.axis == axis;
         }))
       continue;
@@ -270,17 +285,6 @@ void ShardingPlanner::planOp(Operation *op) {
     return sharding;
   };
   AxisSet used = 0;
-  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    const Sharding &from = shardings.find(operand)->second;
-    Sharding required = shard(operand, rule.operands[i]);
-    required.partial = from.partial & plan.passed;
-    required.kind = from.kind;
-    for (unsigned axis = 0; axis < mesh.size(); ++axis)
-      if (required.findDim(axis) && from.findDim(axis) &&
-          !has(from.stored, axis))
-        used |= axisBit(axis);
-    plan.operands.push_back(std::move(required));
-  }
   AxisSet partial = 0;
   ReduceKind kind = ReduceKind::Sum;
   for (auto [factor, axes] : llvm::zip_equal(rule.factors, plan.axes))
@@ -289,8 +293,29 @@ void ShardingPlanner::planOp(Operation *op) {
       for (unsigned axis : axes)
         partial |= axisBit(axis);
     }
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    const Sharding &from = shardings.find(operand)->second;
+    if (rule.unread == i) {
+      plan.operands.push_back(from);
+      continue;
+    }
+    Sharding required = shard(operand, rule.operands[i]);
+    required.kind = from.kind;
+    required.partial = from.partial & plan.passed;
+    if (rule.linearity == Linearity::Adds)
+      required.partial = plan.passed;
+    if (rule.addend == i)
+      required.partial = partial;
+    if (required.partial && !from.partial)
+      required.kind = ReduceKind::Sum;
+    for (unsigned axis = 0; axis < mesh.size(); ++axis)
+      if (required.findDim(axis) && from.findDim(axis) &&
+          !has(from.stored, axis))
+        used |= axisBit(axis);
+    plan.operands.push_back(std::move(required));
+  }
   for (auto [i, operand] : llvm::enumerate(plan.operands))
-    if (operand.partial)
+    if (operand.partial && rule.unread != i)
       kind = operand.kind;
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     Sharding sharding = shard(result, rule.results[i]);
@@ -302,17 +327,22 @@ void ShardingPlanner::planOp(Operation *op) {
     shardings[result] = sharding;
     plan.results.push_back(std::move(sharding));
   }
+  const OpPlan &done = plans[op] = std::move(plan);
   for (auto [use, required] :
-       llvm::zip_equal(op->getOpOperands(), plan.operands))
+       llvm::zip_equal(op->getOpOperands(), done.operands))
     recordUse(use, required);
-  plans[op] = std::move(plan);
 }
 
 /// Notes, for each axis, how `use` takes its value.
 void ShardingPlanner::recordUse(OpOperand &use, const Sharding &required) {
   const Sharding &from = shardings.find(use.get())->second;
   SmallVector<int, 2> ways(mesh.size(), kNeutral);
+  if (auto plan = plans.find(use.getOwner());
+      plan != plans.end() && plan->second.rule.unread == use.getOperandNumber())
+    ways.assign(mesh.size(), kUnread);
   for (unsigned axis = 0; axis < mesh.size(); ++axis) {
+    if (ways[axis] == kUnread)
+      continue;
     if (std::optional<unsigned> dim = required.findDim(axis)) {
       ways[axis] = *dim;
       continue;
@@ -340,7 +370,7 @@ int ShardingPlanner::combineUses(Value value, unsigned axis) const {
     if (way == kNeutral && isa<ElementwiseOpInterface>(user))
       if (std::optional<unsigned> dim = getWanted(user->getResult(0), axis))
         way = *dim;
-    if (way == kNeutral)
+    if (way == kNeutral || way == kUnread)
       continue;
     if (way == kWhole || (wanted != kNeutral && wanted != way))
       return kWhole;
@@ -387,6 +417,29 @@ bool ShardingPlanner::findWants() {
   return wants != old;
 }
 
+/// Whether a partial value that only `use` reads gains by staying partial
+/// there.
+bool ShardingPlanner::gainsAt(OpOperand &use,
+                              const llvm::DenseSet<Value> &gains) const {
+  auto known = plans.find(use.getOwner());
+  if (known == plans.end())
+    return false;
+  const OpPlan &plan = known->second;
+  AxisSet partial = shardings.find(use.get())->second.partial;
+  if (plan.operands[use.getOperandNumber()].partial != partial)
+    return false;
+  if (plan.rule.addend == use.getOperandNumber() ||
+      plan.rule.linearity == Linearity::Sums ||
+      gains.contains(use.getOwner()->getResult(0)))
+    return true;
+  // Two partial sums become one.
+  if (plan.rule.linearity != Linearity::Adds)
+    return false;
+  return llvm::all_of(use.getOwner()->getOperands(), [&](Value operand) {
+    return shardings.find(operand)->second.partial & partial;
+  });
+}
+
 /// Takes from the last walk which partial values gain by staying partial: they
 /// meet another partial value, or become smaller. The others are reduced where
 /// they are computed. Whether that is news.
@@ -399,17 +452,17 @@ bool ShardingPlanner::findGains() {
       auto sharding = shardings.find(result);
       if (sharding == shardings.end() || !sharding->second.partial)
         continue;
-      bool gain = result.hasOneUse();
-      if (gain) {
-        Operation *user = result.use_begin()->getOwner();
-        auto plan = plans.find(user);
-        gain = plan != plans.end() &&
-               plan->second.passed == sharding->second.partial &&
-               (plan->second.rule.linearity == Linearity::Adds ||
-                plan->second.rule.linearity == Linearity::Sums ||
-                gains.contains(user->getResult(0)));
+      OpOperand *reader = nullptr;
+      unsigned readers = 0;
+      for (OpOperand &use : result.getUses()) {
+        auto plan = plans.find(use.getOwner());
+        if (plan != plans.end() &&
+            plan->second.rule.unread == use.getOperandNumber())
+          continue;
+        reader = &use;
+        ++readers;
       }
-      if (gain)
+      if (readers == 1 && gainsAt(*reader, gains))
         gains.insert(result);
       else
         reduced.insert(result);

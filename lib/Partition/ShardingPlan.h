@@ -66,7 +66,7 @@ public:
 
 private:
   /// How one use wants its operand along one axis.
-  static constexpr int kNeutral = -1, kWhole = -2; // else the dimension
+  static constexpr int kNeutral = -1, kWhole = -2, kUnread = -3; // else the dim
 
   void planOp(mlir::Operation *op);
   AxisSet findPassed(mlir::Operation *op, const OpRule &rule) const;
@@ -79,6 +79,8 @@ private:
   void recordUse(mlir::OpOperand &use, const Sharding &required);
   bool findWants();
   bool findGains();
+  bool gainsAt(mlir::OpOperand &use,
+               const llvm::DenseSet<mlir::Value> &gains) const;
   int combineUses(mlir::Value value, unsigned axis) const;
   std::optional<unsigned> getWanted(mlir::Value value, unsigned axis) const;
 

@@ -231,6 +231,14 @@ static OpRule makeUpdateSliceRule(UpdateSliceOp op) {
   return rule;
 }
 
+static OpRule makeAfterRule(AfterOp op) {
+  OpRule rule = makeWholeRule(op);
+  for (unsigned dim = 0; dim < rule.results[0].size(); ++dim)
+    rule.operands[0][dim] = {addResultDim(rule, op, dim)};
+  rule.unread = 1;
+  return rule;
+}
+
 /// A dimension that no operand has: constants, parameters and iota are made, or
 /// cut, on each rank.
 static OpRule makeSourceRule(Operation *op) {
@@ -288,20 +296,6 @@ static OpRule makeGatherNdRule(GatherNdOp op) {
   return rule;
 }
 
-/// Whether all elements of `value` are 0.
-static bool isZero(Value value) {
-  while (auto broadcast = value.getDefiningOp<BroadcastOp>())
-    value = broadcast.getInput();
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto splat =
-      constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : nullptr;
-  if (!splat)
-    return false;
-  if (isa<FloatType>(splat.getElementType()))
-    return splat.getSplatValue<APFloat>().isPosZero();
-  return splat.getSplatValue<APInt>().isZero();
-}
-
 /// Rows of the result may be split: each rank takes the updates of its rows.
 /// The updates may be split where they are added to zeros, or combined by min
 /// or max: each rank has an addend.
@@ -320,8 +314,10 @@ static OpRule makeScatterRule(ScatterOp op) {
     kind = ReduceKind::Min;
   else if (op.getKind() == ScatterKind::Max)
     kind = ReduceKind::Max;
-  else if (op.getKind() == ScatterKind::Add && isZero(op.getInput()))
+  else if (op.getKind() == ScatterKind::Add)
     kind = ReduceKind::Sum;
+  if (op.getKind() == ScatterKind::Add)
+    rule.addend = 0;
   if (kind && isNumber(op.getInput()))
     for (unsigned dim = 0; dim < vectors; ++dim)
       rule.operands[1][dim] = rule.operands[2][dim] = {
@@ -357,39 +353,48 @@ template <typename OpTy> static OpRule makePoolRule(OpTy op) {
   OpRule rule = makeWholeRule(op);
   unsigned channel =
       op.getLayout() == Layout::NCHW ? 1 : rule.results[0].size() - 1;
-  for (unsigned dim : {0u, channel})
-    rule.operands[0][dim] = {addResultDim(rule, op, dim)};
+  for (unsigned dim : {0u, channel}) {
+    unsigned f = addResultDim(rule, op, dim);
+    for (TensorFactors &operand : rule.operands)
+      operand[dim] = {f};
+  }
   return rule;
 }
 
 /// Batch and heads are shared out; heads of one group of keys stay together.
-static OpRule makeAttentionRule(AttentionOp op) {
+/// `op` is attention or its gradient, `rows` the operands and `rowResults` the
+/// results that have the queries' shape; the others have the keys'.
+template <typename OpTy>
+static OpRule makeAttentionRule(OpTy op, ArrayRef<unsigned> rows,
+                                ArrayRef<unsigned> rowResults) {
   OpRule rule = makeWholeRule(op);
-  unsigned batch = addResultDim(rule, op, 0);
-  for (unsigned i = 0; i < 3; ++i)
-    rule.operands[i][0] = {batch};
-  int64_t heads = shapeOf(op.getQuery())[1], groups = shapeOf(op.getKey())[1];
-  if (ShapedType::isDynamic(heads) || ShapedType::isDynamic(groups) ||
-      groups == 0 || heads % groups != 0)
-    return rule;
-  unsigned group = rule.add(groups, FactorKind::Parallel);
-  DimFactors head{group};
-  if (heads != groups)
-    head.push_back(rule.add(heads / groups, FactorKind::Parallel));
-  rule.operands[0][1] = rule.results[0][1] = head;
-  rule.operands[1][1] = rule.operands[2][1] = {group};
-  if (op.getMask()) {
-    ArrayRef<int64_t> mask = shapeOf(op.getMask());
-    if (mask[0] != 1)
-      rule.operands[3][0] = {batch};
-    if (mask[1] != 1)
-      rule.operands[3][1] = head;
+  ArrayRef<int64_t> query = shapeOf(op.getQuery()), key = shapeOf(op.getKey());
+  unsigned batch = rule.add(query[0], FactorKind::Parallel);
+  DimFactors group, head;
+  if (!ShapedType::isDynamic(query[1]) && !ShapedType::isDynamic(key[1]) &&
+      key[1] != 0 && query[1] % key[1] == 0) {
+    group = {rule.add(key[1], FactorKind::Parallel)};
+    head = group;
+    if (query[1] != key[1])
+      head.push_back(rule.add(query[1] / key[1], FactorKind::Parallel));
   }
-  if (!op.getCausal()) {
-    unsigned row = addResultDim(rule, op, 2);
-    rule.operands[0][2] = {row};
-    if (op.getMask())
-      rule.operands[3][2] = {row};
+  unsigned mask = op.getMask() ? op->getNumOperands() - 1 : ~0u;
+  for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+    if (i == mask)
+      continue;
+    rule.operands[i][0] = {batch};
+    rule.operands[i][1] = llvm::is_contained(rows, i) ? head : group;
+  }
+  for (unsigned i = 0; i < op->getNumResults(); ++i) {
+    rule.results[i][0] = {batch};
+    rule.results[i][1] = llvm::is_contained(rowResults, i) ? head : group;
+  }
+  if (op.getMask()) {
+    ArrayRef<int64_t> shape = shapeOf(op.getMask());
+    if (shape[0] != 1 && shape[0] == query[0])
+      rule.operands[mask][0] = {batch};
+    if (shape[1] != 1)
+      rule.operands[mask][1] = head;
   }
   return rule;
 }
@@ -409,7 +414,7 @@ static OpRule makeRopeRule(RopeOp op) {
 //===----------------------------------------------------------------------===//
 
 static Linearity getLinearity(Operation *op) {
-  if (isa<TransposeOp, ReshapeOp, ReverseOp, SliceOp>(op))
+  if (isa<TransposeOp, ReshapeOp, ReverseOp, SliceOp, AfterOp>(op))
     return Linearity::Moves;
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return reduce.getKind() == ReduceKind::Sum ? Linearity::Sums
@@ -439,13 +444,18 @@ OpRule fusion::getShardingRule(Operation *op) {
           .Case([](ConvOp op) { return makeConvRule(op, 0, 1); })
           .Case([](ConvTransposeOp op) { return makeConvRule(op, 1, 0); })
           .Case<MaxPoolOp, AvgPoolOp>([](auto op) { return makePoolRule(op); })
-          .Case([](AttentionOp op) { return makeAttentionRule(op); })
+          .Case<MaxPoolGradOp>([](auto op) { return makePoolRule(op); })
+          .Case([](AttentionOp op) { return makeAttentionRule(op, {0}, {0}); })
+          .Case([](AttentionGradOp op) {
+            return makeAttentionRule(op, {0, 3}, {0});
+          })
+          .Case([](AfterOp op) { return makeAfterRule(op); })
           .Case([](RopeOp op) { return makeRopeRule(op); })
           .Case<ConstantOp, GetParameterOp, IotaOp>(
               [](Operation *op) { return makeSourceRule(op); })
           .Case([](FusableOpInterface op) { return makeInterfaceRule(op); })
           .Default([](Operation *op) { return makeWholeRule(op); });
   rule.linearity = getLinearity(op);
-  rule.keepsStored = isa<ElementwiseOpInterface, ReduceOp>(op);
+  rule.keepsStored = isa<ElementwiseOpInterface, ReduceOp, AfterOp>(op);
   return rule;
 }

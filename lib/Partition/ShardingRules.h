@@ -38,7 +38,7 @@ enum class Linearity {
   None,   ///< needs their values
   Moves,  ///< moves the elements of the only operand: any kind
   Sums,   ///< adds elements of the only operand
-  Adds,   ///< operands that are partial over the same axes
+  Adds,   ///< adds two operands; a whole one is an addend of the first rank
   Scales, ///< one operand is partial, the other the same on those axes' ranks
   Divides ///< as Scales, but only the first operand may be partial
 };
@@ -50,6 +50,11 @@ struct OpRule {
   Linearity linearity = Linearity::None;
   /// Shards of parameters are used as they are, not gathered: optimizer math.
   bool keepsStored = false;
+  /// The operand that is added once to what the ranks combine, if any: it is
+  /// partial over the axes that share a reduced factor out.
+  std::optional<unsigned> addend;
+  /// The operand of which no element is read, if any.
+  std::optional<unsigned> unread;
 
   /// Adds a factor and returns its number.
   unsigned add(int64_t size, FactorKind kind,
