@@ -145,11 +145,12 @@ Value LocalOpBuilder::buildMean(ReduceOp reduce) {
         builder, loc, RankedTensorType::get(type.getShape(), compute), input);
   Value sum = ReduceOp::create(builder, loc, ReduceKind::Sum, input,
                                reduce.getDimsAttr());
-  sum = AllReduceOp::create(
-            builder, loc, TypeRange(sum.getType()),
-            ReduceKindAttr::get(op->getContext(), ReduceKind::Sum),
-            ValueRange(sum), mesh.getSymbol(), mesh.getAxes(axes))
-            .getResult(0);
+  if (!plan.results[0].partial) // else divided exactly, and combined later
+    sum = AllReduceOp::create(
+              builder, loc, TypeRange(sum.getType()),
+              ReduceKindAttr::get(op->getContext(), ReduceKind::Sum),
+              ValueRange(sum), mesh.getSymbol(), mesh.getAxes(axes))
+              .getResult(0);
   auto sumType = cast<RankedTensorType>(sum.getType());
   Value mean = DivOp::create(
       builder, loc, sum,

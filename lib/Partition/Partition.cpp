@@ -189,7 +189,9 @@ static FailureOr<Ports> readPorts(func::FuncOp function, const Mesh &mesh,
             argument.getArgNumber(), FusionDialect::kDonatedAttr))
       if (result.getInt() >= 0 &&
           result.getInt() < int64_t(ports.results.size()) &&
-          !ports.results[result.getInt()] &&
+          (!ports.results[result.getInt()] ||
+           function.getResultAttr(result.getInt(), kShardingAttr) ==
+               function.getArgAttr(argument.getArgNumber(), kShardingAttr)) &&
           function.getResultTypes()[result.getInt()] == argument.getType())
         ports.results[result.getInt()] =
             ports.arguments[argument.getArgNumber()];

@@ -8,6 +8,7 @@
 #include "ShardingRules.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -65,13 +66,22 @@ static std::optional<ReduceKind> getReduceKind(Operation *op) {
   auto reduce = dyn_cast<ReduceOp>(op);
   if (!reduce || getElementTypeOrSelf(reduce.getInput().getType()).isInteger(1))
     return std::nullopt;
-  // A mean divides by the number of elements of all ranks, a constant.
-  ArrayRef<int64_t> shape = shapeOf(reduce.getInput());
-  if (reduce.getKind() != ReduceKind::Mean ||
-      llvm::none_of(reduce.getDims(), [&](int64_t dim) {
-        return ShapedType::isDynamic(shape[dim]);
-      }))
+  if (reduce.getKind() != ReduceKind::Mean)
     return reduce.getKind();
+  // It divides by the number of elements of all ranks, a constant.
+  ArrayRef<int64_t> shape = shapeOf(reduce.getInput());
+  int64_t count = 1;
+  for (int64_t dim : reduce.getDims()) {
+    if (ShapedType::isDynamic(shape[dim]))
+      return std::nullopt;
+    count *= shape[dim];
+  }
+  // A power of two divides each addend exactly; the narrow types have no room
+  // for what a part of a mean may need.
+  Type element = getElementTypeOrSelf(reduce.getInput().getType());
+  return llvm::isPowerOf2_64(count) && getComputeType(element) == element
+             ? ReduceKind::Sum
+             : ReduceKind::Mean;
   return std::nullopt;
 }
 

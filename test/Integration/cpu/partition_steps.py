@@ -64,12 +64,12 @@ with tempfile.TemporaryDirectory() as name:
     folder = Path(name)
     exact = Step(folder, "mlp of integers", f"{MLP} {EXACT}")
     for n in (2, 3, 4, 8):
-        # Six gradients and the loss.
-        exact.on(f"dp={n}", np.array_equal, check=lambda c: c == {"all_reduce": 7})
+        # Eight gradients and the loss.
+        exact.on(f"dp={n}", np.array_equal, check=lambda c: c == {"all_reduce": 9})
     for n in (2, 4):
         exact.on(f"dp={n}", np.array_equal, True)
     micro = Step(folder, "mlp of integers in micro-batches", f"{MLP} {EXACT} --micro-batches 2")
-    micro.on("dp=2", np.array_equal, check=lambda c: c == {"all_reduce": 7})
+    micro.on("dp=2", np.array_equal, check=lambda c: c == {"all_reduce": 9})
     exact = Step(folder, "mlp of integers over tp", f"{MLP} {EXACT} --tp")
     for mesh in ("tp=2", "tp=4", "dp=2,tp=2"):
         exact.on(mesh, np.array_equal)
