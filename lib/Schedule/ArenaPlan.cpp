@@ -193,16 +193,59 @@ static llvm::SmallVector<Lifetime> getHulls(llvm::ArrayRef<Unit> units) {
 
 int64_t fusion::planArena(llvm::MutableArrayRef<Lifetime> buffers,
                           llvm::ArrayRef<llvm::SmallVector<int64_t>> sets) {
+  int64_t regionBytes = 0;
+  return planArena(buffers, sets, {}, regionBytes);
+}
+
+/// Plans the buffers of `region` alone and makes them one unit.
+static Unit planRegion(llvm::MutableArrayRef<Lifetime> buffers,
+                       llvm::ArrayRef<llvm::SmallVector<int64_t>> sets,
+                       llvm::ArrayRef<int64_t> region) {
+  llvm::SmallVector<Lifetime> alone;
+  llvm::SmallVector<int64_t> indexOf(buffers.size(), -1);
+  for (int64_t index : region) {
+    indexOf[index] = alone.size();
+    alone.push_back(buffers[index]);
+  }
+  llvm::SmallVector<llvm::SmallVector<int64_t>> own;
+  for (llvm::ArrayRef<int64_t> set : sets)
+    if (!set.empty() && indexOf[set.front()] >= 0) {
+      own.emplace_back();
+      for (int64_t index : set)
+        own.back().push_back(indexOf[index]);
+    }
+  Unit unit;
+  unit.size = planArena(alone, own);
+  for (auto [index, planned] : llvm::zip_equal(region, alone)) {
+    unit.parts.push_back(&buffers[index]);
+    unit.places.push_back(planned.offset);
+  }
+  return unit;
+}
+
+int64_t fusion::planArena(llvm::MutableArrayRef<Lifetime> buffers,
+                          llvm::ArrayRef<llvm::SmallVector<int64_t>> sets,
+                          llvm::ArrayRef<int64_t> region,
+                          int64_t &regionBytes) {
   constexpr size_t kQuadraticLimit = 4096;
+  constexpr int64_t kPlaced = -2;
   llvm::SmallVector<int64_t> setOf(buffers.size(), -1);
   for (auto [i, set] : llvm::enumerate(sets))
     for (int64_t index : set)
       setOf[index] = i;
   llvm::SmallVector<Unit> units;
+  if (!region.empty()) {
+    units.push_back(planRegion(buffers, sets, region));
+    regionBytes = units.back().size;
+    for (int64_t index : region)
+      setOf[index] = kPlaced;
+  }
   llvm::SmallVector<bool> seen(sets.size(), false);
   for (auto [i, buffer] : llvm::enumerate(buffers)) {
     if (buffer.size == 0)
       buffer.offset = 0;
+    if (setOf[i] == kPlaced)
+      continue;
     if (setOf[i] < 0) {
       units.push_back({{&buffer}, {0}, buffer.size});
       continue;

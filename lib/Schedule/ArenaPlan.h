@@ -35,6 +35,13 @@ int64_t planArena(llvm::MutableArrayRef<Lifetime> buffers);
 int64_t planArena(llvm::MutableArrayRef<Lifetime> buffers,
                   llvm::ArrayRef<llvm::SmallVector<int64_t>> sets);
 
+/// The same, but the buffers of `region` (indices; with one of a set, all of
+/// it) lie in one range of the arena, planned as if they were alone. What is
+/// free of it serves others meanwhile. `regionBytes` gets its size.
+int64_t planArena(llvm::MutableArrayRef<Lifetime> buffers,
+                  llvm::ArrayRef<llvm::SmallVector<int64_t>> sets,
+                  llvm::ArrayRef<int64_t> region, int64_t &regionBytes);
+
 } // namespace fusion
 
 #endif // FUSION_LIB_SCHEDULE_ARENAPLAN_H

@@ -95,3 +95,14 @@ SmallVector<SmallVector<int64_t>> MemoryPlanner::getBucketSets() {
   }
   return sets;
 }
+
+SmallVector<int64_t> MemoryPlanner::getGatheredBuffers() {
+  llvm::SetVector<int64_t> region;
+  for (const Step &step : commands.getSteps())
+    if (step.op->hasAttr(kPrefetchedAttr))
+      for (Value result : step.op->getResults())
+        if (const Storage &storage = storages[storageOf(result)];
+            storage.buffer >= 0)
+          region.insert(storage.buffer);
+  return region.takeVector();
+}

@@ -20,6 +20,12 @@ namespace fusion {
 /// Of a group whose outputs are runs of its inputs' bytes: the offsets.
 inline constexpr llvm::StringLiteral kViewAttr = "fusion.view";
 
+/// Of a gather whose region starts early: its bytes are in a region of the
+/// arena, which the function's attribute bounds.
+inline constexpr llvm::StringLiteral kPrefetchedAttr = "fusion.prefetched";
+inline constexpr llvm::StringLiteral kPrefetchBudgetAttr =
+    "fusion.prefetch_budget";
+
 /// The producer behind reshapes and awaits: its value has the same bytes.
 mlir::Value rootOf(mlir::Value value);
 

@@ -49,9 +49,10 @@ public:
 
   mlir::FailureOr<ProgramOp> plan();
 
-  int64_t arenaBytes = 0; ///< size of the arena
-  int64_t valueBytes = 0; ///< sum of all intermediates
-  int64_t viewBytes = 0;  ///< of values that are parts of others
+  int64_t arenaBytes = 0;    ///< size of the arena
+  int64_t valueBytes = 0;    ///< sum of all intermediates
+  int64_t viewBytes = 0;     ///< of values that are parts of others
+  int64_t gatheredBytes = 0; ///< of the region of gathers that start early
 
 private:
   mlir::LogicalResult findCommands();
@@ -91,6 +92,8 @@ private:
   /// Buffers that lie side by side: those of each bucket's operands, and of
   /// its results.
   llvm::SmallVector<llvm::SmallVector<int64_t>> getBucketSets();
+  /// Buffers of gathers that start early.
+  llvm::SmallVector<int64_t> getGatheredBuffers();
   /// Plans the arena.
   void placeBuffers();
   mlir::LogicalResult bindView(GroupOp group);

@@ -69,11 +69,13 @@ LogicalResult MemoryPlanner::bindNeighbours() {
 
 void MemoryPlanner::placeBuffers() {
   SmallVector<SmallVector<int64_t>> sets = getBucketSets();
-  arenaBytes = planArena(buffers, sets);
+  SmallVector<int64_t> region = getGatheredBuffers();
+  arenaBytes = planArena(buffers, sets, region, gatheredBytes);
   if (!isForCuda(function))
     return;
   size_t numBuckets = sets.size();
   llvm::SmallDenseSet<int64_t> taken;
+  taken.insert(region.begin(), region.end());
   for (ArrayRef<int64_t> set : sets)
     taken.insert(set.begin(), set.end());
   for (GroupOp group : groups)
@@ -98,7 +100,8 @@ void MemoryPlanner::placeBuffers() {
   if (sets.size() == numBuckets)
     return;
   SmallVector<Lifetime> together(buffers);
-  int64_t bytes = planArena(together, sets);
+  int64_t regionBytes = 0;
+  int64_t bytes = planArena(together, sets, region, regionBytes);
   if (bytes > arenaBytes + arenaBytes / 16 ||
       (memoryLimit != 0 && uint64_t(bytes) > memoryLimit))
     return;

@@ -366,13 +366,21 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
           << uint64_t(memoryLimit);
       return signalPassFailure();
     }
+    if (auto budget = target->getAttrOfType<IntegerAttr>(kPrefetchBudgetAttr);
+        budget && planner.gatheredBytes > budget.getInt()) {
+      emitError(target, ErrorKind::Resources)
+          << "needs " << planner.gatheredBytes
+          << " bytes for gathered values; their budget is " << budget.getInt();
+      return signalPassFailure();
+    }
     remark::passed(target.getLoc(), remark::RemarkOpts::name("plan-memory")
                                         .category("fusion")
                                         .function(function))
         << remark::add("planned the arena")
         << remark::metric("ArenaBytes", planner.arenaBytes)
         << remark::metric("IntermediateBytes", planner.valueBytes)
-        << remark::metric("ViewBytes", planner.viewBytes);
+        << remark::metric("ViewBytes", planner.viewBytes)
+        << remark::metric("GatheredBytes", planner.gatheredBytes);
     target.erase();
   }
 };

@@ -51,6 +51,104 @@ def PlanMemory : Pass<"fusion-plan-memory", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
+def PrefetchAllGather : Pass<"fusion-prefetch-all-gather", "::mlir::ModuleOp"> {
+  let summary = "starts gathers as early as a byte budget allows";
+  let description = [{
+    Each gather of a value that is there early (a shard of a parameter, an
+    activation) gets an asynchronous region in front of its readers: as far as the
+    bytes of gathered values, from their region to their last reader, stay within
+    `budget` at every position. So the depth follows from the budget. Gathers start
+    in the order in which they are needed. Their bytes are a region of the arena.
+
+    Requires: a graph of one block.
+    Ensures: `fusion.prefetched` on the gathers, `fusion.prefetch_budget` on the
+    function, which `fusion-verify-graph` and `fusion-plan-memory` check. Idempotent.
+    Leaves alone: gathers of another collective's result, and returned ones.
+    Reports: `prefetch` with the bytes planned, `prefetch-gather` with the ops that
+    each goes ahead; an error with the bytes needed where the budget can't hold what
+    one op reads.
+
+    Before:
+    ```mlir
+    %0 = fusion.all_gather %w0 dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+    %a = fusion.group loop (%x = %0 : tensor<8xf32>) ...
+    %1 = fusion.all_gather %w1 dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+    %b = fusion.group loop (%x = %a : tensor<8xf32>, %y = %1 : tensor<8xf32>) ...
+    ```
+    After, within 64 bytes:
+    ```mlir
+    %f = fusion.async stream = 2 -> tensor<8xf32> { ... }
+    %g = fusion.async stream = 2 -> tensor<8xf32> { ... }
+    %0 = fusion.await %f : !fusion.future<tensor<8xf32>>
+    %a = fusion.group loop (%x = %0 : tensor<8xf32>) ...
+    %1 = fusion.await %g : !fusion.future<tensor<8xf32>>
+    %b = fusion.group loop (%x = %a : tensor<8xf32>, %y = %1 : tensor<8xf32>) ...
+    ```
+  }];
+  let options = [
+    Option<"function", "function", "std::string", "\"main\"", "the function to schedule">,
+    Option<"budget", "budget", "uint64_t", "0", "bytes of gathered values, 0: twice what is needed without prefetching">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
+def VerifyGraph : Pass<"fusion-verify-graph", "::mlir::ModuleOp"> {
+  let summary = "proves the order of communication and the budget of gathers";
+  let description = [{
+    Errors are named: G1 a future that is not awaited exactly once, G2 a collective
+    whose place in the order is not the same on all ranks (inside a group, or under a
+    condition or bound that a rank's own data or position decides), G3 gathered
+    values beyond `fusion.prefetch_budget` at some position.
+
+    Requires: functions. Ensures: an error names the op otherwise.
+    Leaves alone: everything. Reports: nothing.
+  }];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
+def OverlapCollectives : Pass<"fusion-overlap-collectives", "::mlir::ModuleOp"> {
+  let summary = "starts collectives early and awaits them late";
+  let description = [{
+    List scheduling by predicted times. A collective starts, in an asynchronous
+    region, as soon as its operands are ready, and is awaited by its first reader;
+    kernels keep their order, but one that would wait for a collective lets others
+    go on. Collectives start in the order in which they are ready, ties in program
+    order: the same on every rank. One whose result only another collective reads is
+    awaited in that one's region. Streams: 1 reductions, 2 gathers, 3 others. An op
+    with effects that are not known may communicate: nothing crosses it.
+
+    Requires: a graph of one block.
+    Ensures: each future awaited once. Idempotent.
+    Leaves alone: regions that are there already keep their order, and what was
+    before one stays before it; the whole function where one after the other is
+    predicted faster, as on a link that kernels use too.
+    Reports: `overlap` and `overlap-serial` with the microseconds of both ways,
+    `overlap-collective` for each one with those that no kernel hides.
+
+    Before:
+    ```mlir
+    %g = fusion.group ...
+    %s = fusion.all_reduce sum, %g on @m[dp] : tensor<4xf32>
+    %h = fusion.group ...
+    %y = fusion.group loop (%a = %s : tensor<4xf32>) ...
+    ```
+    After:
+    ```mlir
+    %g = fusion.group ...
+    %f = fusion.async stream = 1 -> tensor<4xf32> { ... }
+    %h = fusion.group ...
+    %s = fusion.await %f : !fusion.future<tensor<4xf32>>
+    %y = fusion.group loop (%a = %s : tensor<4xf32>) ...
+    ```
+  }];
+  let options = [
+    Option<"function", "function", "std::string", "\"main\"", "the function to schedule">,
+    Option<"device", "device", "std::string", "\"cpu\"", "device name, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
 def VerifySchedule : Pass<"fusion-verify-schedule", "::mlir::ModuleOp"> {
   let summary = "proves that a program has no race and no overlapping lifetimes";
   let description = [{

@@ -1,0 +1,66 @@
+//===- CommSchedule.h - The steps of a function, priced ---------*- C++ -*-===//
+//
+// From ops to the steps that CommModel.h simulates: kernels by the cost model,
+// collectives by the model of communication, the order of streams from
+// asynchronous regions and awaits. Collectives of one communicator (the same
+// axes) run in list order, whatever their streams.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_ANALYSIS_COMMSCHEDULE_H
+#define FUSION_ANALYSIS_COMMSCHEDULE_H
+
+#include "fusion/Analysis/CommModel.h"
+#include "fusion/Analysis/FusionLegality.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace fusion {
+
+/// What the ops of one function take.
+class StepPrices {
+public:
+  /// Fails with an error where sizes are no functions of the batch.
+  static mlir::FailureOr<StepPrices> create(mlir::func::FuncOp function,
+                                            const CostModel &costs,
+                                            const CommModel &comms);
+
+  /// The step of a group, an op of none or a collective, on stream 0 and
+  /// without waits. What is no command (a view, a constant) takes no time.
+  TimedStep getStep(mlir::Operation *op);
+
+  /// The joined ranks of a collective.
+  CommGroup getGroup(CommunicationOpInterface op);
+  /// Bytes that `predict` asks for.
+  double getBytes(mlir::Operation *collective) const;
+  int64_t getByteSize(mlir::Value value) const {
+    return legality.getByteSize(value);
+  }
+
+  const CommModel &getComms() const { return *comms; }
+
+private:
+  StepPrices(FusionLegality legality, const CostModel &costs,
+             const CommModel &comms)
+      : legality(std::move(legality)), costs(&costs), comms(&comms) {}
+
+  FusionLegality legality;
+  const CostModel *costs;
+  const CommModel *comms;
+  llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, CommGroup> groups;
+};
+
+/// The kind of a collective; nullopt of another op that communicates.
+std::optional<CommOp> getCommOp(mlir::Operation *op);
+
+/// What tells communicators apart: mesh and axes.
+using Communicator = std::pair<mlir::Attribute, mlir::Attribute>;
+Communicator getCommunicator(CommunicationOpInterface op);
+
+/// The steps of the function in list order: a region starts behind what stream
+/// 0 has before it, an await holds its own stream.
+std::vector<TimedStep> buildTimedSteps(mlir::func::FuncOp function,
+                                       StepPrices &prices);
+
+} // namespace fusion
+
+#endif // FUSION_ANALYSIS_COMMSCHEDULE_H

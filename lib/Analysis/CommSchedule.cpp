@@ -1,0 +1,168 @@
+//===- CommSchedule.cpp - The steps of a function, priced -----------------===//
+//
+// See CommSchedule.h. One walk; the groups of a mesh are looked up once.
+//
+//===----------------------------------------------------------------------===//
+#include "fusion/Analysis/CommSchedule.h"
+
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fusion;
+
+FailureOr<StepPrices> StepPrices::create(func::FuncOp function,
+                                         const CostModel &costs,
+                                         const CommModel &comms) {
+  FailureOr<FusionLegality> legality =
+      FusionLegality::create(function, GroupLimits());
+  if (failed(legality))
+    return failure();
+  return StepPrices(std::move(*legality), costs, comms);
+}
+
+std::optional<CommOp> fusion::getCommOp(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::optional<CommOp>>(op)
+      .Case([](AllReduceOp) { return CommOp::AllReduce; })
+      .Case([](ReduceScatterOp) { return CommOp::ReduceScatter; })
+      .Case([](AllGatherOp) { return CommOp::AllGather; })
+      .Case([](AllToAllOp) { return CommOp::AllToAll; })
+      .Case([](CollectiveBroadcastOp) { return CommOp::Broadcast; })
+      .Case([](CollectivePermuteOp) { return CommOp::Permute; })
+      .Default(std::nullopt);
+}
+
+Communicator fusion::getCommunicator(CommunicationOpInterface op) {
+  return {op.getCommunicationMesh(), op.getCommunicationAxes()};
+}
+
+CommGroup StepPrices::getGroup(CommunicationOpInterface op) {
+  auto [it, inserted] = groups.try_emplace(getCommunicator(op));
+  if (!inserted)
+    return it->second;
+  auto mesh = SymbolTable::lookupNearestSymbolFrom<MeshOp>(
+      op, op.getCommunicationMesh());
+  if (!mesh)
+    return it->second;
+  SmallVector<unsigned> axes;
+  for (auto axis : op.getCommunicationAxes().getAsRange<StringAttr>())
+    for (auto [i, name] : llvm::enumerate(mesh.getAxisNames()))
+      if (name == axis)
+        axes.push_back(i);
+  it->second = getCommGroup(mesh.getAxisSizes(), axes);
+  return it->second;
+}
+
+double StepPrices::getBytes(Operation *collective) const {
+  double bytes = 0;
+  bool isGather = isa<AllGatherOp>(collective);
+  for (Value value : isGather ? ValueRange(collective->getResults())
+                              : ValueRange(collective->getOperands()))
+    bytes += legality.getByteSize(value);
+  return bytes;
+}
+
+/// What a person should read: the op's name in the source, or its kind.
+static std::string nameOf(Operation *op) {
+  std::string name;
+  op->getLoc()->walk([&](Location loc) {
+    if (auto named = dyn_cast<NameLoc>(loc)) {
+      name = "'" + named.getName().str() + "'";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  std::string kind = op->getName().stripDialect().str();
+  if (auto group = dyn_cast<GroupOp>(op))
+    kind = stringifyGroupKind(group.getKind()).str() + " group";
+  if (auto bucket = op->getAttrOfType<IntegerAttr>("fusion.bucket"))
+    kind += " of bucket " + std::to_string(bucket.getInt());
+  return name.empty() ? kind : kind + " " + name;
+}
+
+TimedStep StepPrices::getStep(Operation *op) {
+  TimedStep step;
+  if (auto communication = dyn_cast<CommunicationOpInterface>(op)) {
+    step.name = nameOf(op);
+    step.isComm = true;
+    // Of an op that we do not know, as an all_reduce.
+    CommCost cost = comms->predict(getCommOp(op).value_or(CommOp::AllReduce),
+                                   getBytes(op), getGroup(communication));
+    step.us = cost.us;
+    step.link = cost.link;
+    return step;
+  }
+  KernelWork work;
+  if (auto group = dyn_cast<GroupOp>(op)) {
+    if (group->hasAttr("fusion.view"))
+      return step;
+    work = computeKernelWork(group, legality, costs->getDevice());
+  } else if (OpFamily family = getOpFamily(op); family == OpFamily::Source ||
+                                                family == OpFamily::View ||
+                                                family == OpFamily::Outside) {
+    return step;
+  } else {
+    work = computeKernelWork(
+        {&op, 1}, [](Operation *) { return true; }, legality,
+        costs->getDevice());
+  }
+  step.name = nameOf(op);
+  step.us = costs->getMicroseconds(work);
+  step.slowdown = comms->getSlowdown(&work);
+  return step;
+}
+
+std::vector<TimedStep> fusion::buildTimedSteps(func::FuncOp function,
+                                               StepPrices &prices) {
+  std::vector<TimedStep> steps;
+  llvm::DenseMap<Operation *, unsigned> ends; // region -> its last step
+  llvm::DenseMap<Communicator, unsigned> lastOf;
+  int64_t lastOfMain = -1;
+  std::vector<unsigned> awaited; // what the next step of stream 0 waits for
+  auto add = [&](Operation &op, unsigned stream,
+                 const std::vector<unsigned> &waits) {
+    TimedStep step = prices.getStep(&op);
+    if (step.name.empty())
+      return false;
+    step.stream = stream;
+    step.waits = waits;
+    if (auto communication = dyn_cast<CommunicationOpInterface>(op)) {
+      auto [it, inserted] =
+          lastOf.try_emplace(getCommunicator(communication), steps.size());
+      if (!inserted)
+        step.waits.push_back(it->second);
+      it->second = steps.size();
+    }
+    steps.push_back(std::move(step));
+    return true;
+  };
+  for (Operation &op : function.getBody().front()) {
+    if (auto async = dyn_cast<AsyncOp>(op)) {
+      std::vector<unsigned> waits;
+      if (lastOfMain >= 0)
+        waits.push_back(lastOfMain);
+      llvm::append_range(waits, awaited);
+      for (Operation &inner : async.getBody().front()) {
+        if (auto await = dyn_cast<AwaitOp>(inner)) {
+          auto end = ends.find(await.getFuture().getDefiningOp());
+          if (end != ends.end())
+            waits.push_back(end->second);
+        } else if (add(inner, async.getStream(), waits)) {
+          ends[async] = steps.size() - 1;
+        }
+      }
+      continue;
+    }
+    if (auto await = dyn_cast<AwaitOp>(op)) {
+      auto end = ends.find(await.getFuture().getDefiningOp());
+      if (end != ends.end())
+        awaited.push_back(end->second);
+      continue;
+    }
+    if (add(op, 0, awaited)) {
+      awaited.clear();
+      lastOfMain = steps.size() - 1;
+    }
+  }
+  return steps;
+}

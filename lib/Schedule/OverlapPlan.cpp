@@ -1,0 +1,377 @@
+//===- OverlapPlan.cpp - What starts when, beside what --------------------===//
+//
+// The clock is that of stream 0. Among the kernels whose inputs have come, the
+// first in program order goes on; if none has, the one whose collective is done
+// first. Collectives start in the order in which they are ready. All figures
+// are of the device's file, so every rank decides alike.
+//
+//===----------------------------------------------------------------------===//
+#include "OverlapPlan.h"
+#include "CommandOrder.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+#include <queue>
+
+using namespace mlir;
+using namespace fusion;
+
+unsigned fusion::getCommStream(Operation *op) {
+  if (isa<AllReduceOp, ReduceScatterOp>(op))
+    return 1;
+  return isa<AllGatherOp>(op) ? 2 : 3;
+}
+
+//===----------------------------------------------------------------------===//
+// Graph
+//===----------------------------------------------------------------------===//
+
+bool OverlapGraph::isLazy(Operation *op) {
+  return isa<ConstantOp, GetParameterOp, ReshapeOp>(op) ||
+         (isa<GroupOp>(op) && op->hasAttr(kViewAttr));
+}
+
+/// The op that is no view behind `value`, or null.
+static Operation *getProducer(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && OverlapGraph::isLazy(op)) {
+    if (op->getNumOperands() == 0)
+      return nullptr;
+    unsigned input =
+        isa<GroupOp>(op) ? cast<OpResult>(value).getResultNumber() : 0;
+    value = op->getOperand(input);
+    op = value.getDefiningOp();
+  }
+  return op;
+}
+
+OverlapGraph::OverlapGraph(func::FuncOp function, StepPrices *prices) {
+  llvm::DenseMap<Operation *, unsigned> nodeOf;
+  int64_t barrier = -1, pinned = -1;
+  unsigned sinceBarrier = 0;
+  // Readers of gathered values since the last region: what was there before a
+  // region is not moved behind it, since the region's memory may be theirs.
+  SmallVector<unsigned> sinceRegion;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    if (isLazy(&op))
+      continue;
+    unsigned id = nodes.size();
+    nodeOf[&op] = id;
+    OverlapNode &node = nodes.emplace_back();
+    node.op = &op;
+    node.isRegion = isa<AsyncOp>(op);
+    node.isComm = isa<CommunicationOpInterface>(op);
+    node.isBarrier = !node.isComm && !node.isRegion && !isa<AwaitOp>(op) &&
+                     !isMemoryEffectFree(&op);
+    if (node.isRegion) {
+      node.stream = cast<AsyncOp>(op).getStream();
+      for (Operation &inner : cast<AsyncOp>(op).getBody().front()) {
+        TimedStep step = prices ? prices->getStep(&inner) : TimedStep();
+        node.price.us += step.us;
+        if (step.isComm)
+          node.price.link = step.link;
+      }
+      node.price.isComm = true;
+      node.price.name = "region";
+    } else {
+      if (prices)
+        node.price = prices->getStep(&op);
+      if (node.isComm)
+        node.stream = getCommStream(&op);
+    }
+    llvm::SetVector<Value> values(op.operand_begin(), op.operand_end());
+    if (op.getNumRegions() > 0 && !op.hasTrait<OpTrait::IsIsolatedFromAbove>())
+      getUsedValuesDefinedAbove(op.getRegions(), values);
+    llvm::SmallSetVector<unsigned, 4> before;
+    bool readsGathered = false;
+    for (Value value : values) {
+      Operation *producer = getProducer(value);
+      auto it = producer ? nodeOf.find(producer) : nodeOf.end();
+      if (it == nodeOf.end())
+        continue;
+      before.insert(it->second);
+      readsGathered |= isa<AwaitOp>(producer);
+    }
+    if (barrier >= 0)
+      before.insert(barrier);
+    if (node.isBarrier) {
+      for (unsigned other = sinceBarrier; other < id; ++other)
+        before.insert(other);
+      sinceBarrier = id;
+      barrier = id;
+    }
+    if (node.isRegion) {
+      before.insert(sinceRegion.begin(), sinceRegion.end());
+      sinceRegion.clear();
+      if (pinned >= 0)
+        before.insert(pinned);
+      pinned = id;
+      if (id > 0)
+        before.insert(id - 1);
+    } else if (readsGathered) {
+      sinceRegion.push_back(id);
+    }
+    before.remove_if([&](unsigned other) { return other == id; });
+    node.before.assign(before.begin(), before.end());
+    llvm::sort(node.before);
+    for (unsigned other : node.before)
+      nodes[other].after.push_back(id);
+  }
+  for (OverlapNode &node : nodes) {
+    bool isReturned = llvm::any_of(node.op->getUsers(), [](Operation *user) {
+      return user->hasTrait<OpTrait::IsTerminator>() || isLazy(user);
+    });
+    node.isChained = node.isComm && !isReturned && node.after.size() == 1 &&
+                     nodes[node.after.front()].isComm;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Plan
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class Scheduler {
+public:
+  Scheduler(const OverlapGraph &graph) : graph(graph) {}
+  std::vector<OverlapItem> run();
+
+private:
+  /// By time, then by program order.
+  using Entry = std::pair<double, unsigned>;
+  using Heap =
+      std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>>;
+
+  static bool isAsync(const OverlapNode &node) {
+    return node.isComm || node.isRegion;
+  }
+  /// What `node` waits for is scheduled.
+  void enter(unsigned node);
+  /// Its successors may be ready.
+  void leave(unsigned node);
+  void await(unsigned node);
+  void start(unsigned node);
+  void startReady();
+  void runNode(unsigned node);
+
+  const OverlapGraph &graph;
+  std::vector<OverlapItem> items;
+  std::vector<unsigned> missing;
+  std::vector<double> end;
+  std::vector<bool> awaited;
+  std::vector<unsigned> pending; ///< started collectives, in order
+  size_t firstPending = 0;
+  std::map<unsigned, double> streamFree;
+  Heap ready; ///< collectives
+  Heap later; ///< kernels, by when their inputs have come
+  std::priority_queue<unsigned, std::vector<unsigned>, std::greater<unsigned>>
+      now; ///< kernels whose inputs have come
+  double clock = 0;
+};
+
+} // namespace
+
+void Scheduler::enter(unsigned id) {
+  const OverlapNode &node = graph[id];
+  double time = 0;
+  bool waits = false;
+  for (unsigned other : node.before) {
+    time = std::max(time, end[other]);
+    // A result that others read too is awaited where they can see it.
+    waits |= graph[other].isComm && !graph[other].isChained && !awaited[other];
+  }
+  if (isAsync(node) && !waits) {
+    ready.push({time, id});
+    return;
+  }
+  if (node.isBarrier)
+    for (size_t i = firstPending; i < pending.size(); ++i)
+      time = std::max(time, end[pending[i]]);
+  later.push({time, id});
+}
+
+void Scheduler::leave(unsigned id) {
+  for (unsigned next : graph[id].after)
+    if (--missing[next] == 0)
+      enter(next);
+}
+
+void Scheduler::await(unsigned id) {
+  if (awaited[id])
+    return;
+  awaited[id] = true;
+  items.push_back({OverlapItem::Await, id});
+}
+
+void Scheduler::start(unsigned id) {
+  const OverlapNode &node = graph[id];
+  double begin = std::max(clock, streamFree[node.stream]);
+  for (unsigned other : node.before) {
+    if (!graph[other].isComm)
+      continue;
+    begin = std::max(begin, end[other]);
+    // Awaited in the region, not on stream 0.
+    if (graph[other].isChained)
+      awaited[other] = true;
+    else
+      await(other);
+  }
+  end[id] = streamFree[node.stream] = begin + node.price.us;
+  items.push_back({node.isComm ? OverlapItem::Start : OverlapItem::Run, id});
+  if (node.isComm)
+    pending.push_back(id);
+  leave(id);
+}
+
+void Scheduler::startReady() {
+  while (!ready.empty()) {
+    unsigned id = ready.top().second;
+    ready.pop();
+    start(id);
+  }
+}
+
+void Scheduler::runNode(unsigned id) {
+  const OverlapNode &node = graph[id];
+  if (isAsync(node)) {
+    for (unsigned other : node.before)
+      if (graph[other].isComm && !graph[other].isChained)
+        await(other);
+    return start(id);
+  }
+  for (unsigned other : node.before)
+    if (graph[other].isComm)
+      await(other);
+  if (node.isBarrier) {
+    for (size_t i = firstPending; i < pending.size(); ++i)
+      await(pending[i]);
+    firstPending = pending.size();
+  }
+  items.push_back({OverlapItem::Run, id});
+  clock += node.price.us;
+  end[id] = clock;
+  leave(id);
+}
+
+std::vector<OverlapItem> Scheduler::run() {
+  unsigned count = graph.size();
+  missing.resize(count);
+  end.resize(count);
+  awaited.resize(count);
+  for (unsigned id = 0; id < count; ++id)
+    missing[id] = graph[id].before.size();
+  for (unsigned id = 0; id < count; ++id)
+    if (graph[id].before.empty())
+      enter(id);
+  while (true) {
+    startReady();
+    while (!later.empty() && later.top().first <= clock) {
+      now.push(later.top().second);
+      later.pop();
+    }
+    if (now.empty()) {
+      if (later.empty())
+        break;
+      clock = later.top().first;
+      continue;
+    }
+    unsigned id = now.top();
+    now.pop();
+    runNode(id);
+  }
+  for (unsigned id : pending)
+    await(id);
+  return std::move(items);
+}
+
+/// Collectives that are awaited as soon as they start: nothing is beside them.
+static void runInLine(const OverlapGraph &graph,
+                      std::vector<OverlapItem> &items) {
+  std::vector<OverlapItem> kept;
+  for (size_t i = 0; i < items.size(); ++i) {
+    kept.push_back(items[i]);
+    if (items[i].kind != OverlapItem::Start || i + 1 == items.size() ||
+        items[i + 1].kind != OverlapItem::Await ||
+        items[i + 1].node != items[i].node)
+      continue;
+    // One that awaits others in its region needs the region.
+    bool isChain =
+        llvm::any_of(graph[items[i].node].before,
+                     [&](unsigned other) { return graph[other].isChained; });
+    if (isChain)
+      continue;
+    kept.back().kind = OverlapItem::Run;
+    ++i;
+  }
+  items = std::move(kept);
+}
+
+/// The steps of a schedule, as buildTimedSteps would make them of its ops.
+static void buildSteps(const OverlapGraph &graph, ArrayRef<OverlapItem> items,
+                       std::vector<TimedStep> &steps,
+                       std::vector<unsigned> &nodeOf) {
+  std::vector<int64_t> stepOf(graph.size(), -1);
+  std::map<std::pair<const void *, const void *>, unsigned> lastOf;
+  int64_t lastOfMain = -1;
+  std::vector<unsigned> awaited;
+  for (const OverlapItem &item : items) {
+    const OverlapNode &node = graph[item.node];
+    if (item.kind == OverlapItem::Await || isa<AwaitOp>(node.op)) {
+      unsigned source = item.node;
+      if (item.kind != OverlapItem::Await)
+        source = node.before.empty() ? item.node : node.before.front();
+      if (stepOf[source] >= 0)
+        awaited.push_back(stepOf[source]);
+      continue;
+    }
+    if (node.price.name.empty())
+      continue;
+    TimedStep step = node.price;
+    bool isAside = item.kind == OverlapItem::Start || node.isRegion;
+    step.stream = isAside ? node.stream : 0;
+    step.waits = awaited;
+    if (isAside && lastOfMain >= 0)
+      step.waits.push_back(lastOfMain);
+    for (unsigned other : node.before)
+      if (graph[other].isChained && stepOf[other] >= 0)
+        step.waits.push_back(stepOf[other]);
+    if (node.isComm) {
+      Communicator communicator =
+          getCommunicator(cast<CommunicationOpInterface>(node.op));
+      auto [it, inserted] =
+          lastOf.try_emplace({communicator.first.getAsOpaquePointer(),
+                              communicator.second.getAsOpaquePointer()},
+                             steps.size());
+      if (!inserted)
+        step.waits.push_back(it->second);
+      it->second = steps.size();
+    }
+    stepOf[item.node] = steps.size();
+    if (!isAside) {
+      awaited.clear();
+      lastOfMain = steps.size();
+    }
+    nodeOf.push_back(item.node);
+    steps.push_back(std::move(step));
+  }
+}
+
+OverlapPlan fusion::planOverlap(const OverlapGraph &graph, StepPrices &prices) {
+  OverlapPlan plan;
+  plan.items = Scheduler(graph).run();
+  runInLine(graph, plan.items);
+  for (const OverlapItem &item : plan.items)
+    plan.numStarted += item.kind == OverlapItem::Start;
+  buildSteps(graph, plan.items, plan.steps, plan.nodeOf);
+  plan.overlapped = simulate(plan.steps, prices.getComms());
+  std::vector<OverlapItem> inOrder;
+  for (unsigned id = 0; id < graph.size(); ++id)
+    inOrder.push_back({OverlapItem::Run, id});
+  std::vector<TimedStep> steps;
+  std::vector<unsigned> nodeOf;
+  buildSteps(graph, inOrder, steps, nodeOf);
+  plan.serial = simulate(steps, prices.getComms());
+  return plan;
+}

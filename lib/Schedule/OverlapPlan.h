@@ -1,0 +1,75 @@
+//===- OverlapPlan.h - What starts when, beside what ------------*- C++ -*-===//
+//
+// List scheduling of one function: kernels keep their order unless they would
+// wait for a collective while others could go on; a collective starts when its
+// operands are ready and is awaited by its first reader. Private to
+// lib/Schedule.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FUSION_LIB_SCHEDULE_OVERLAPPLAN_H
+#define FUSION_LIB_SCHEDULE_OVERLAPPLAN_H
+
+#include "fusion/Analysis/CommSchedule.h"
+
+namespace fusion {
+
+/// An op of the graph that has a place in the order.
+struct OverlapNode {
+  mlir::Operation *op = nullptr;
+  TimedStep price;
+  bool isComm = false;    ///< a collective that may be started and awaited
+  bool isRegion = false;  ///< an asynchronous region that is there already
+  bool isBarrier = false; ///< it may communicate, or have other effects
+  unsigned stream = 0;    ///< of a collective
+  /// Nodes whose results it reads, or that must be before it; ascending.
+  llvm::SmallVector<unsigned, 4> before, after;
+  /// A collective with one reader, which is another: awaited there.
+  bool isChained = false;
+};
+
+/// The nodes of a block in program order. Views and constants are none: they
+/// go where they are read.
+class OverlapGraph {
+public:
+  /// Without `prices`, nothing has a time.
+  OverlapGraph(mlir::func::FuncOp function, StepPrices *prices);
+
+  unsigned size() const { return nodes.size(); }
+  const OverlapNode &operator[](unsigned node) const { return nodes[node]; }
+  /// Whether `op` goes where it is read.
+  static bool isLazy(mlir::Operation *op);
+
+private:
+  std::vector<OverlapNode> nodes;
+};
+
+struct OverlapItem {
+  enum Kind { Run, Start, Await } kind = Run;
+  unsigned node = 0;
+};
+
+struct OverlapPlan {
+  std::vector<OverlapItem> items;
+  /// Of the started collectives, those with nothing beside them run in line.
+  unsigned numStarted = 0;
+  Timeline serial, overlapped;
+  std::vector<TimedStep> steps; ///< of the overlapped schedule
+  std::vector<unsigned> nodeOf; ///< step -> node
+};
+
+/// The stream of a collective: 1 reductions, 2 gathers, 3 others.
+unsigned getCommStream(mlir::Operation *op);
+
+/// Puts the nodes in the order of `items`, which has each of them once, and an
+/// await for each one started and read outside of another's region. Returns the
+/// regions by node.
+std::vector<AsyncOp> rewriteOrder(mlir::func::FuncOp function,
+                                  const OverlapGraph &graph,
+                                  llvm::ArrayRef<OverlapItem> items);
+
+/// Deterministic; n log n in the nodes and their edges.
+OverlapPlan planOverlap(const OverlapGraph &graph, StepPrices &prices);
+
+} // namespace fusion
+
+#endif // FUSION_LIB_SCHEDULE_OVERLAPPLAN_H
