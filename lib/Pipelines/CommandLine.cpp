@@ -78,6 +78,27 @@ static Error setMesh(CommandLine &line, StringRef value) {
   return Error::success();
 }
 
+static Error setPrefetchBudget(CommandLine &line, StringRef value) {
+  std::optional<uint64_t> bytes = parseBytes(value);
+  if (!bytes || *bytes == 0)
+    return usage("bad size '" + value +
+                 "', --prefetch-budget, write bytes as 24MiB or 1048576");
+  line.compile.prefetchBudget = *bytes;
+  return Error::success();
+}
+
+/// `8xa100-80gb`: so many of a device.
+static Error setSimulate(CommandLine &line, StringRef value) {
+  auto [count, device] = value.split('x');
+  unsigned ranks;
+  if (count.getAsInteger(10, ranks) || ranks == 0 || device.empty())
+    return usage("bad value '" + value +
+                 "', --simulate, write RANKSxDEVICE, as 8xa100-80gb");
+  line.compile.simulatedRanks = ranks;
+  line.compile.simulatedDevice = device.str();
+  return Error::success();
+}
+
 static Error setCCompilerTimeout(CommandLine &line, StringRef value) {
   unsigned seconds;
   if (value.getAsInteger(10, seconds) || seconds == 0 || seconds > 86400)
@@ -205,6 +226,15 @@ static const OptionSpec kOptions[] = {
      true, setMaxOps},
     {"memory-limit", "bytes", "largest memory for intermediates, e.g. 512MiB",
      true, setMemoryLimit},
+    {"prefetch-budget", "bytes",
+     "memory for values gathered ahead of their readers, e.g. 24MiB (default: "
+     "twice what the readers need)",
+     true, setPrefetchBudget},
+    {"no-overlap", "", "collectives run in line with kernels", true,
+     SET(compile.overlap, false)},
+    {"simulate", "nxdevice",
+     "print the timeline of a step on so many devices, e.g. 8xa100-80gb", false,
+     setSimulate},
     {"plan", "file", "fuse as this plan file says (docs/plans.md)", false,
      SET(compile.plan, value.str())},
     {"plan-strict", "", "a line of the plan that can't be honoured is an error",

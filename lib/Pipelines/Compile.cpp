@@ -130,6 +130,12 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
   case Phase::Schedule: {
     ScheduleOptions schedule;
     schedule.memoryLimit = options.memoryLimit;
+    schedule.device = options.device;
+    schedule.costModel = options.costModel;
+    schedule.overlap = options.overlap;
+    schedule.prefetchBudget = options.prefetchBudget;
+    schedule.simulatedDevice = options.simulatedDevice;
+    schedule.simulatedRanks = options.simulatedRanks;
     buildSchedulePipeline(manager, schedule);
     break;
   }

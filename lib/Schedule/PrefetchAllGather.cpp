@@ -218,12 +218,17 @@ void PrefetchAllGather::rewrite(func::FuncOp main, const OverlapGraph &graph,
     starts[gather.issue].push_back(gather.node);
     awaits[gather.first].push_back(gather.node);
     moved.insert(gather.node);
-    graph[gather.node].op->setAttr(kPrefetchedAttr,
-                                   UnitAttr::get(&getContext()));
-    remark::passed(graph[gather.node].op->getLoc(), name("prefetch-gather"))
+  }
+  std::vector<int64_t> before(graph.size() + 1); // ops that stay, by position
+  for (unsigned id = 0; id < graph.size(); ++id)
+    before[id + 1] = before[id] + !moved.contains(id);
+  for (const Gather &gather : plan.gathers) {
+    Operation *op = graph[gather.node].op;
+    op->setAttr(kPrefetchedAttr, UnitAttr::get(&getContext()));
+    remark::passed(op->getLoc(), name("prefetch-gather"))
         << remark::add("starts before its readers")
         << remark::metric("Bytes", gather.bytes)
-        << remark::metric("Ahead", int64_t(gather.first - gather.issue));
+        << remark::metric("Ahead", before[gather.first] - before[gather.issue]);
   }
   std::vector<OverlapItem> items;
   for (unsigned id = 0; id < graph.size(); ++id) {

@@ -5,6 +5,25 @@
 
 void fusion::buildSchedulePipeline(mlir::OpPassManager &manager,
                                    const ScheduleOptions &options) {
+  // What moves communication is proved right behind it.
+  if (options.overlap) {
+    PrefetchAllGatherOptions prefetch;
+    prefetch.budget = options.prefetchBudget;
+    manager.addPass(createPrefetchAllGather(prefetch));
+    manager.addPass(createVerifyGraph());
+    OverlapCollectivesOptions overlap;
+    overlap.device = options.device;
+    overlap.costModel = options.costModel;
+    manager.addPass(createOverlapCollectives(overlap));
+  }
+  manager.addPass(createVerifyGraph());
+  if (!options.simulatedDevice.empty()) {
+    SimulateStepOptions simulated;
+    simulated.device = options.simulatedDevice;
+    simulated.costModel = options.costModel;
+    simulated.ranks = options.simulatedRanks;
+    manager.addPass(createSimulateStep(simulated));
+  }
   PlanMemoryOptions plan;
   plan.memoryLimit = options.memoryLimit;
   manager.addPass(createPlanMemory(plan));

@@ -51,12 +51,17 @@ struct CompileOptions {
   bool fuseVertical = true;
   bool fuseHorizontal = true;
   bool fuseProjections = true;
-  uint64_t memoryLimit = 0; ///< bytes, 0: none
-  std::string plan;         ///< plan file to follow, if not empty
-  bool planStrict = false;  ///< what the plan asks for and can't have: an error
-  std::string emitPlan;     ///< plan file to write, if not empty
-  bool planDigest = false;  ///< put the hash of the plan on the module
-  std::string why;          ///< pair of ops to explain, `@a,@b`, if not empty
+  uint64_t memoryLimit = 0;    ///< bytes, 0: none
+  bool overlap = true;         ///< communication beside computation
+  uint64_t prefetchBudget = 0; ///< bytes of gathered values, 0: the default
+  /// Prints the timeline of a step on so many of that device, if not empty.
+  std::string simulatedDevice;
+  uint64_t simulatedRanks = 0;
+  std::string plan;        ///< plan file to follow, if not empty
+  bool planStrict = false; ///< what the plan asks for and can't have: an error
+  std::string emitPlan;    ///< plan file to write, if not empty
+  bool planDigest = false; ///< put the hash of the plan on the module
+  std::string why;         ///< pair of ops to explain, `@a,@b`, if not empty
   bool verifyFusion = false;      ///< evaluate each group before and after
   std::string cCompiler;          ///< for C kernels: see UserKernelOptions
   unsigned cCompilerTimeout = 60; ///< seconds for one source

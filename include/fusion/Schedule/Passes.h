@@ -18,7 +18,14 @@ namespace fusion {
 
 /// What the schedule phase needs to know.
 struct ScheduleOptions {
-  uint64_t memoryLimit = 0; ///< bytes, 0: none
+  uint64_t memoryLimit = 0;   ///< bytes, 0: none
+  std::string device = "cpu"; ///< name, or path of a device file
+  std::string costModel = "roofline";
+  bool overlap = true;         ///< communication beside computation
+  uint64_t prefetchBudget = 0; ///< bytes; 0: twice what the readers need
+  /// Prints the timeline on so many of that device, if not empty.
+  std::string simulatedDevice;
+  uint64_t simulatedRanks = 0;
 };
 
 /// Graph of compiled groups -> verified program.

@@ -92,6 +92,26 @@ def PrefetchAllGather : Pass<"fusion-prefetch-all-gather", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
+def SimulateStep : Pass<"fusion-simulate-step", "::mlir::ModuleOp"> {
+  let summary = "prints the predicted timeline of a function";
+  let description = [{
+    Kernels by the cost model, collectives by the device's `comm` block, streams by
+    regions and awaits (see docs/overlap.md).
+
+    Requires: a graph of one block; a mesh of `ranks` ranks if that is not 0.
+    Ensures: one diagnostic remark. Leaves alone: everything.
+    Reports: the step, its computation, its communication and what of it is exposed;
+    the longest exposed intervals, each with its cause.
+  }];
+  let options = [
+    Option<"function", "function", "std::string", "\"main\"", "the function to simulate">,
+    Option<"ranks", "ranks", "uint64_t", "0", "ranks that the mesh must have, 0: any number">,
+    Option<"device", "device", "std::string", "\"cpu\"", "device name, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
 def VerifyGraph : Pass<"fusion-verify-graph", "::mlir::ModuleOp"> {
   let summary = "proves the order of communication and the budget of gathers";
   let description = [{

@@ -1,0 +1,103 @@
+// RUN: fusion-opt %s --split-input-file --fusion-prefetch-all-gather=budget=128 --fusion-verify-graph | FileCheck %s --enable-var-scope
+// RUN: fusion-opt %s --split-input-file --fusion-prefetch-all-gather=budget=128 --remarks-filter=fusion -o %t.once 2>&1 | FileCheck %s --check-prefix=REMARK
+// Twice is once.
+// RUN: fusion-opt %s --split-input-file --fusion-prefetch-all-gather=budget=128 --fusion-prefetch-all-gather=budget=128 -o %t.twice
+// RUN: diff %t.once %t.twice
+// Without a budget it is twice what one layer needs: the same here.
+// RUN: fusion-opt %s --split-input-file --fusion-prefetch-all-gather -o %t.default
+// RUN: diff %t.once %t.default
+
+// Gathered layers take 64 bytes of the arena each; 128 hold two. So two gathers
+// start at once, and each later one when a layer's reader is done.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:  fusion.prefetch_budget = 128
+// CHECK:       [[F0:%.*]] = fusion.async stream = 2 -> tensor<8xf32> {
+// CHECK-NEXT:    fusion.all_gather %{{.*}} {fusion.prefetched}
+// CHECK:       [[F1:%.*]] = fusion.async stream = 2
+// CHECK-NOT:   fusion.async
+// CHECK:       [[W0:%.*]] = fusion.await [[F0]]
+// CHECK-NEXT:  fusion.group loop (%{{.*}} = %{{.*}} : tensor<8xf32>, %{{.*}} = [[W0]] :
+// CHECK:       [[F2:%.*]] = fusion.async stream = 2
+// CHECK:       fusion.await [[F1]]
+// CHECK-NEXT:  fusion.group
+// CHECK:       [[F3:%.*]] = fusion.async stream = 2
+// CHECK:       fusion.await [[F2]]
+// CHECK-NEXT:  fusion.group
+// CHECK:       fusion.await [[F3]]
+// CHECK-NEXT:  fusion.group
+// REMARK:      [Passed] prefetch-gather{{.*}}Ahead=0, Bytes=64
+// REMARK:      [Passed] prefetch |{{.*}}Budget=128, Gathers=4, NeededBytes=64, PeakBytes=128, RegionBytes=128
+fusion.mesh @m(dp = 2)
+func.func @main(%a0: tensor<8xf32>, %p0: tensor<4xf32>, %p1: tensor<4xf32>, %p2: tensor<4xf32>, %p3: tensor<4xf32>) -> tensor<8xf32> {
+  %w0 = fusion.all_gather %p0 dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %a1 = fusion.group loop (%in = %a0 : tensor<8xf32>, %in2 = %w0 : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.add %in, %in2 : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %w1 = fusion.all_gather %p1 dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %a2 = fusion.group loop (%in = %a1 : tensor<8xf32>, %in2 = %w1 : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.add %in, %in2 : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %w2 = fusion.all_gather %p2 dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %a3 = fusion.group loop (%in = %a2 : tensor<8xf32>, %in2 = %w2 : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.add %in, %in2 : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %w3 = fusion.all_gather %p3 dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %a4 = fusion.group loop (%in = %a3 : tensor<8xf32>, %in2 = %w3 : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.add %in, %in2 : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  return %a4 : tensor<8xf32>
+}
+
+// -----
+
+// A layer that two ops read stays for both, so the next one waits for the second;
+// a reshape between a gather and its reader moves along. A value that is computed
+// late is gathered no earlier. What is returned is not ours.
+// CHECK-LABEL: func.func @main
+// CHECK:       fusion.async
+// CHECK-NEXT:    fusion.all_gather %arg1
+// CHECK:       [[F:%.*]] = fusion.async
+// CHECK-NEXT:    fusion.all_gather %arg2
+// CHECK:       fusion.exp
+// CHECK:       fusion.neg
+// CHECK:       fusion.async
+// CHECK-NEXT:    fusion.all_gather
+// CHECK:       [[V:%.*]] = fusion.await [[F]]
+// CHECK-NEXT:  fusion.reshape [[V]]
+// CHECK:       fusion.log
+// CHECK:       fusion.all_gather
+// CHECK-NOT:   fusion.prefetched
+// CHECK:       return
+fusion.mesh @m(dp = 2)
+func.func @main(%x: tensor<4xf32>, %p: tensor<4xf32>, %q: tensor<4xf32>) -> (tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %v = fusion.all_gather %p dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %w = fusion.all_gather %q dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %r = fusion.reshape %w : tensor<8xf32> to tensor<2x4xf32>
+  %y = fusion.group loop (%in = %x : tensor<4xf32>) -> tensor<4xf32> {
+    %0 = fusion.exp %in : tensor<4xf32>
+    fusion.yield %0 : tensor<4xf32>
+  }
+  %a = fusion.group loop (%in = %v : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.exp %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %b = fusion.group loop (%in = %v : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.neg %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %u = fusion.all_gather %y dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %c = fusion.group loop (%in = %r : tensor<2x4xf32>) -> tensor<2x4xf32> {
+    %0 = fusion.sqrt %in : tensor<2x4xf32>
+    fusion.yield %0 : tensor<2x4xf32>
+  }
+  %d = fusion.group loop (%in = %u : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.log %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %z = fusion.all_gather %y dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  return %a, %c, %b, %d, %z : tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
