@@ -130,7 +130,17 @@ FailureOr<FusionLegality> FusionLegality::create(Operation *func,
   FailureOr<BatchExtents> extents = BatchExtents::analyze(func);
   if (failed(extents))
     return failure();
-  return FusionLegality(std::move(*extents), limits, getMaxBatch(func));
+  FusionLegality legality(std::move(*extents), limits, getMaxBatch(func));
+  auto function = dyn_cast<FunctionOpInterface>(func);
+  if (!function || !llvm::hasSingleElement(function.getFunctionBody()))
+    return legality;
+  Operation *end = &function.getFunctionBody().front().back();
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (auto result = function.getArgAttrOfType<IntegerAttr>(
+            i, FusionDialect::kDonatedAttr))
+      if (result.getValue().ult(end->getNumOperands()))
+        legality.updated.insert(end->getOperand(result.getInt()));
+  return legality;
 }
 
 bool FusionLegality::haveSameShape(Value a, Value b) const {
@@ -348,10 +358,23 @@ MemberSet::MemberSet(ArrayRef<Operation *> members,
   }
 }
 
+/// Whether a set is an update in place: elementwise ops, one of which gives
+/// what an argument becomes.
+static bool isUpdate(const MemberSet &members, const FusionLegality &legality) {
+  return llvm::all_of(members.ops,
+                      [](Operation *op) {
+                        return isa<ElementwiseOpInterface, BroadcastOp>(op);
+                      }) &&
+         llvm::any_of(members.ops, [&](Operation *op) {
+           return legality.isUpdated(op->getResult(0)) && members.escapes(op);
+         });
+}
+
 /// Refuses a set that is too large, by the limit with the smallest cost to
 /// check.
 static std::optional<GroupVerdict> checkLimits(const MemberSet &members,
-                                               const GroupLimits &limits) {
+                                               const FusionLegality &legality) {
+  const GroupLimits &limits = legality.getLimits();
   int64_t numOps = members.ops.size();
   if (numOps > limits.maxGroupOps)
     return GroupVerdict::refuse(FusionRule::MaxGroupOps, nullptr, numOps,
@@ -374,9 +397,11 @@ static std::optional<GroupVerdict> checkLimits(const MemberSet &members,
     longest = std::max(longest, path[i]);
     numOutputs += members.escapes(op);
   }
-  if (longest > limits.maxOps)
-    return GroupVerdict::refuse(FusionRule::MaxOps, nullptr, longest,
-                                limits.maxOps);
+  int64_t maxOps = limits.maxOps;
+  if (longest > maxOps && isUpdate(members, legality))
+    maxOps = std::max(maxOps, limits.maxUpdateOps);
+  if (longest > maxOps)
+    return GroupVerdict::refuse(FusionRule::MaxOps, nullptr, longest, maxOps);
   int64_t numValues = inputs.size() + numOutputs;
   if (numValues > limits.maxInputs)
     return GroupVerdict::refuse(FusionRule::MaxInputs, nullptr, numValues,
@@ -441,7 +466,7 @@ FusionLegality::check(ArrayRef<Operation *> ops,
   GroupVerdict verdict = checkKind(members, *this);
   if (!verdict.isLegal())
     return verdict;
-  if (std::optional<GroupVerdict> refusal = checkLimits(members, limits))
+  if (std::optional<GroupVerdict> refusal = checkLimits(members, *this))
     return *refusal;
   if (verdict.emittedOps > limits.compileBudget)
     return GroupVerdict::refuse(FusionRule::CompileBudget, nullptr,

@@ -30,6 +30,15 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     manager.addPass(createTrackDecisions(track));
   }
   manager.addNestedPass<func::FuncOp>(createDecomposeNamed());
+  // Ahead of what cuts reductions, and of the certificate: collectives change.
+  if (!llvm::is_contained(options.noFuse, "buckets")) {
+    BucketCollectivesOptions buckets;
+    buckets.device = options.device;
+    buckets.costModel = options.costModel;
+    manager.addNestedPass<func::FuncOp>(createBucketCollectives(buckets));
+  }
+  if (!llvm::is_contained(options.noFuse, "clip"))
+    manager.addNestedPass<func::FuncOp>(createFuseClip());
   SplitReductionsOptions reductions;
   reductions.device = options.device;
   manager.addNestedPass<func::FuncOp>(createSplitReductions(reductions));
@@ -46,13 +55,6 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     checks.addAfter(manager);
   }
   OpPassManager &functions = manager.nest<func::FuncOp>();
-  // Collectives change, so the certificate starts behind.
-  if (!llvm::is_contained(options.noFuse, "buckets")) {
-    BucketCollectivesOptions buckets;
-    buckets.device = options.device;
-    buckets.costModel = options.costModel;
-    functions.addPass(createBucketCollectives(buckets));
-  }
   functions.addPass(createRecordFusionCertificate());
   FuseVerticalOptions vertical;
   vertical.maxOps = options.maxOps;

@@ -16,6 +16,7 @@
 #include "fusion/Analysis/FusionRules.h"
 #include "fusion/IR/FusionDialect.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace fusion {
 
@@ -57,7 +58,10 @@ bool isSplatConstant(mlir::Value value);
 
 /// Limits of granularity.
 struct GroupLimits {
-  int64_t maxOps = 8;       ///< consecutive ops on the longest path
+  int64_t maxOps = 8; ///< consecutive ops on the longest path
+  /// The same, of elementwise ops that write a donated argument: an optimizer's
+  /// update is one pass over the parameter, or its moments are read again.
+  int64_t maxUpdateOps = 32;
   int64_t maxInputs = 64;   ///< inputs and outputs
   int64_t maxGroupOps = 64; ///< ops in all
   int64_t maxLoads = 64;    ///< different reads of inputs for one element
@@ -124,10 +128,15 @@ public:
   int64_t getNumElements(mlir::Value value) const;
   int64_t getByteSize(mlir::Value value) const;
 
+  /// Whether the function returns the value in the place of a donated argument.
+  bool isUpdated(mlir::Value value) const { return updated.contains(value); }
+
 private:
   FusionLegality(BatchExtents extents, GroupLimits limits, int64_t maxBatch)
       : extents(std::move(extents)), limits(limits), maxBatch(maxBatch) {}
 
+  /// Results of the function that take the bytes of an argument.
+  llvm::DenseSet<mlir::Value> updated;
   BatchExtents extents;
   GroupLimits limits;
   int64_t maxBatch;

@@ -52,7 +52,8 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
       llvm::cl::desc(
           "Kinds of fusion to leave out: vertical puts each op in a group "
           "of its own, horizontal gives each group a launch of its own, "
-          "projections merges no products, buckets joins no collectives")};
+          "projections merges no products, buckets joins no collectives, "
+          "clip leaves norms of gradients as they are")};
   Option<std::string> parameterFolder{
       *this, "parameter-folder",
       llvm::cl::desc("Folder that parameters' files are relative to (default: "

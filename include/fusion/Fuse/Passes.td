@@ -209,6 +209,51 @@ def BucketCollectives : Pass<"fusion-bucket-collectives", "::mlir::func::FuncOp"
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
+def FuseClip : Pass<"fusion-fuse-clip", "::mlir::func::FuncOp"> {
+  let summary = "takes the norm of gradients where they are reduced";
+  let description = [{
+    The root of a sum of sums of squares, of which a scalar factor of the same
+    tensors follows, is a clip by the global norm. Each sum of squares moves right
+    behind the reduction of its tensor (of each part, if it was reduced in parts),
+    as a row, so that those of a bucket have one form; one reduction adds them in
+    the order in which they were added. Terms that are sums over ranks become one
+    sum a rank and one scalar collective for each group of ranks. The factor stays
+    a scalar that vertical fusion hands to the updates: no pass scales gradients.
+
+    Requires: one block; fusion-bucket-collectives before, if it runs.
+    Ensures: what a norm of infinity, NaN or zero does is as it was written, and
+    the same on all ranks. Terms of a rank are added before they are added over
+    ranks, and parts before tensors: sums of floats may round otherwise; all else
+    keeps its bits. Idempotent.
+    Leaves alone: norms that no factor follows from; terms added as a tree;
+    a gradient that is the same on the ranks that its term is summed over.
+    Reports: `clip-partial` for each sum, `fuse-clip` for each norm, and why not.
+
+    Before:
+    ```mlir
+    %r:2 = fusion.all_reduce sum, %a, %b on @m[dp] {fusion.bucket = 0 : i64} : tensor<2x2xf32>, tensor<3xf32>
+    %q = fusion.mul %r#0, %r#0 : tensor<2x2xf32>
+    %s = fusion.reduce sum, %q dims = [0, 1] : tensor<2x2xf32>
+    %t = fusion.mul %r#1, %r#1 : tensor<3xf32>
+    %u = fusion.reduce sum, %t dims = [0] : tensor<3xf32>
+    %v = fusion.add %s, %u : tensor<f32>
+    %n = fusion.sqrt %v : tensor<f32>
+    ```
+    After:
+    ```mlir
+    %r:2 = fusion.all_reduce sum, %a, %b on @m[dp] {fusion.bucket = 0 : i64} : tensor<2x2xf32>, tensor<3xf32>
+    %f = fusion.reshape %r#0 : tensor<2x2xf32> to tensor<4xf32>
+    %q = fusion.mul %f, %f : tensor<4xf32>
+    %s = fusion.reduce sum, %q dims = [0] : tensor<4xf32>
+    %t = fusion.mul %r#1, %r#1 : tensor<3xf32>
+    %u = fusion.reduce sum, %t dims = [0] : tensor<3xf32>
+    %v = fusion.add %s, %u : tensor<f32>
+    %n = fusion.sqrt %v : tensor<f32>
+    ```
+  }];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
   let summary = "puts every op into a group, producers with their consumers";
   let description = [{

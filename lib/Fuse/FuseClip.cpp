@@ -1,0 +1,394 @@
+//===- FuseClip.cpp - Clipping by the global norm, without a pass ---------===//
+//
+// Recognises a norm of several gradients: the root of a sum of sums of squares.
+// Each sum of squares moves right behind its gradient's reduction, as one row
+// of a shape that all have in common, so that those of a bucket are one launch
+// while other buckets are still sent. The sums are added by one reduction in
+// the order in which the graph adds them, not by a chain of kernels; sums over
+// ranks (of gradients that ranks hold parts of) by one scalar collective a
+// group.
+//
+// How the factor follows from the norm stays as it is written, and with it what
+// becomes of infinity, NaN and zero. It is a scalar: vertical fusion makes it
+// an operand of the updates.
+//
+//===----------------------------------------------------------------------===//
+#include "BucketPlan.h"
+#include "fusion/Analysis/Explain.h"
+#include "fusion/Fuse/Passes.h"
+
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/MapVector.h"
+
+#define DEBUG_TYPE "fusion-fuse-clip"
+
+namespace fusion {
+#define GEN_PASS_DEF_FUSECLIP
+#include "fusion/Fuse/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+
+namespace {
+
+/// A term of the sum under the root.
+struct NormTerm {
+  Value value;
+  /// The sum over ranks that it is a result of, or null; and what that adds.
+  AllReduceOp overRanks;
+  Value local;
+  /// What `local` is the sum of squares of, or null; a cast of it is squared if
+  /// `wide` differs from its element type.
+  Value gradient;
+  Type wide;
+};
+
+/// The root of a sum of squares.
+struct GlobalNorm {
+  Operation *root;
+  SmallVector<NormTerm> terms; ///< in the order in which they are added
+  /// Whether the terms are added one after the other.
+  bool isChain = true;
+};
+
+/// What became of the gradients behind a norm.
+struct ScaledGradients {
+  int64_t count = 0; ///< products with a factor that follows from the norm
+  /// Of these, the ones that are needed whole.
+  SmallVector<Operation *> whole;
+};
+
+struct FuseClip : fusion::impl::FuseClipBase<FuseClip> {
+  using FuseClipBase::FuseClipBase;
+
+  void runOnOperation() override;
+
+private:
+  void fuse(GlobalNorm &norm);
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Recognition
+//===----------------------------------------------------------------------===//
+
+static RankedTensorType getType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static bool isScalar(Value value) { return getType(value).getRank() == 0; }
+
+/// Fills in the gradient if `term.local` is a sum of squares.
+static void matchSquares(NormTerm &term) {
+  auto sum = term.local.getDefiningOp<ReduceOp>();
+  if (!sum || sum.getKind() != ReduceKind::Sum || !isScalar(sum))
+    return;
+  auto product = sum.getInput().getDefiningOp<MulOp>();
+  if (!product || product.getLhs() != product.getRhs())
+    return;
+  Value squared = product.getLhs();
+  if (!isa<FloatType>(getType(squared).getElementType()) ||
+      !getType(squared).hasStaticShape())
+    return;
+  term.wide = getType(squared).getElementType();
+  term.gradient = squared;
+  if (auto widened = squared.getDefiningOp<CastOp>())
+    if (isa<FloatType>(getType(widened.getInput()).getElementType()))
+      term.gradient = widened.getInput();
+}
+
+static NormTerm matchTerm(Value value) {
+  NormTerm term{value, {}, value, {}, {}};
+  auto overRanks = value.getDefiningOp<AllReduceOp>();
+  if (overRanks && overRanks.getKind() == ReduceKind::Sum) {
+    term.overRanks = overRanks;
+    term.local = overRanks.getInputs()[cast<OpResult>(value).getResultNumber()];
+  }
+  matchSquares(term);
+  return term;
+}
+
+/// The norm whose root `op` takes, if it takes one of squares.
+static std::optional<GlobalNorm> matchNorm(Operation *op) {
+  if (!isa<SqrtOp, RsqrtOp>(op) || !isScalar(op->getResult(0)))
+    return std::nullopt;
+  GlobalNorm norm{op, {}, true};
+  SmallVector<Value> worklist{op->getOperand(0)};
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    auto add = value.getDefiningOp<AddOp>();
+    if (!add || (value != op->getOperand(0) && !value.hasOneUse())) {
+      norm.terms.push_back(matchTerm(value));
+      continue;
+    }
+    if (auto right = add.getRhs().getDefiningOp<AddOp>())
+      norm.isChain &= !right->hasOneUse();
+    worklist.push_back(add.getRhs());
+    worklist.push_back(add.getLhs());
+  }
+  if (!isa<FloatType>(getType(op->getResult(0)).getElementType()) ||
+      llvm::none_of(norm.terms, [](auto &term) { return term.gradient; }))
+    return std::nullopt;
+  return norm;
+}
+
+/// Follows the norm through scalars to the products with gradients.
+static ScaledGradients findScaled(const GlobalNorm &norm) {
+  llvm::SmallDenseSet<Value> gradients;
+  for (const NormTerm &term : norm.terms)
+    if (term.gradient)
+      gradients.insert(term.gradient);
+  ScaledGradients scaled;
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  SmallVector<Value> worklist{norm.root->getResult(0)};
+  auto isElementwise = [](Operation *user) {
+    return isa<ElementwiseOpInterface>(user);
+  };
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val().getUsers()) {
+      if (!seen.insert(user).second || user->getNumResults() != 1)
+        continue;
+      Value result = user->getResult(0);
+      if (isa<BroadcastOp>(user) || (isElementwise(user) && isScalar(result))) {
+        worklist.push_back(result);
+        continue;
+      }
+      if (!isa<MulOp, DivOp>(user) ||
+          llvm::none_of(user->getOperands(), [&](Value operand) {
+            auto widened = operand.getDefiningOp<CastOp>();
+            return gradients.contains(operand) ||
+                   (widened && gradients.contains(widened.getInput()));
+          }))
+        continue;
+      ++scaled.count;
+      if (!llvm::all_of(result.getUsers(), isElementwise))
+        scaled.whole.push_back(user);
+    }
+  return scaled;
+}
+
+/// Whether all ranks that `term` sums over have the same gradient.
+static bool countsRanksTwice(const NormTerm &term) {
+  if (!term.overRanks || !term.gradient)
+    return false;
+  Value value = term.gradient;
+  while (auto view = value.getDefiningOp<ReshapeOp>())
+    value = view.getInput();
+  AllReduceOp reduced = value.getDefiningOp<AllReduceOp>(),
+              overRanks = term.overRanks;
+  return reduced && reduced.getMesh() == overRanks.getMesh() &&
+         llvm::any_of(overRanks.getAxes(), [&](Attribute axis) {
+           return llvm::is_contained(reduced.getAxes(), axis);
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// The rewrite
+//===----------------------------------------------------------------------===//
+
+static remark::RemarkOpts getOptions(FusionRule rule) {
+  return remark::RemarkOpts::name(getFusionRuleInfo(rule).id)
+      .category("fusion");
+}
+
+static void emitMissed(Operation *op, FusionRule rule) {
+  remark::missed(op->getLoc(), getOptions(rule))
+      << remark::reason("{0}", getFusionRuleInfo(rule).text);
+}
+
+/// The parts that BucketCollectives has reduced apart, if `gradient` is made of
+/// such; else itself.
+static SmallVector<Value> getParts(Value gradient) {
+  Value value = gradient;
+  while (auto view = value.getDefiningOp<ReshapeOp>())
+    value = view.getInput();
+  auto whole = value.getDefiningOp<ConcatOp>();
+  auto isPart = [](Value part) {
+    return part.getDefiningOp<AllReduceOp>() &&
+           part.getDefiningOp()->hasAttr(kBucketAttr);
+  };
+  if (!whole || !llvm::all_of(whole.getInputs(), isPart))
+    return {gradient};
+  return llvm::to_vector(whole.getInputs());
+}
+
+/// Sets the builder behind what computes `value`, and behind what was put there
+/// before.
+static void setBehind(OpBuilder &builder, Value value,
+                      llvm::DenseMap<Operation *, Operation *> &lastBehind) {
+  Operation *producer = value.getDefiningOp();
+  if (!producer)
+    return builder.setInsertionPointToStart(value.getParentBlock());
+  auto it = lastBehind.find(producer);
+  builder.setInsertionPointAfter(it == lastBehind.end() ? producer
+                                                        : it->second);
+}
+
+/// The sum of squares of `value`, as a row, right behind its producer.
+static Value createSquares(OpBuilder &builder, Location loc, Value value,
+                           Type wide,
+                           llvm::DenseMap<Operation *, Operation *> &last) {
+  setBehind(builder, value, last);
+  RankedTensorType type = getType(value);
+  auto row =
+      RankedTensorType::get({type.getNumElements()}, type.getElementType());
+  Value squared = value;
+  if (type.getRank() != 1)
+    squared = ReshapeOp::create(builder, loc, row, squared);
+  if (wide != type.getElementType())
+    squared = CastOp::create(builder, loc, row.clone(wide), squared);
+  squared = MulOp::create(builder, loc, squared.getType(), squared, squared);
+  auto sum = ReduceOp::create(builder, loc, RankedTensorType::get({}, wide),
+                              ReduceKind::Sum, squared,
+                              builder.getDenseI64ArrayAttr({0}));
+  if (Operation *producer = value.getDefiningOp())
+    last[producer] = sum;
+  remark::passed(loc, getOptions(FusionRule::ClipPartial))
+      << remark::reason("{0}", getFusionRuleInfo(FusionRule::ClipPartial).text)
+      << remark::metric("elements", type.getNumElements());
+  return sum;
+}
+
+/// The sum of scalars, in their order.
+static Value createSum(OpBuilder &builder, Location loc,
+                       ArrayRef<Value> values) {
+  if (values.size() <= 2) {
+    Value sum = values.front();
+    for (Value value : values.drop_front())
+      sum = AddOp::create(builder, loc, sum.getType(), sum, value);
+    return sum;
+  }
+  RankedTensorType scalar = getType(values.front());
+  SmallVector<Value> rows;
+  for (Value value : values)
+    rows.push_back(ReshapeOp::create(
+        builder, loc, scalar.clone(ArrayRef<int64_t>{1}), value));
+  int64_t count = values.size();
+  Value row =
+      ConcatOp::create(builder, loc, scalar.clone(ArrayRef<int64_t>{count}),
+                       rows, builder.getI64IntegerAttr(0));
+  return ReduceOp::create(builder, loc, scalar, ReduceKind::Sum, row,
+                          builder.getDenseI64ArrayAttr({0}));
+}
+
+/// Takes results that nothing reads out of a reduction over ranks.
+static void dropUnread(AllReduceOp op) {
+  SmallVector<Value> operands, kept;
+  SmallVector<Type> types;
+  for (auto [operand, result] : llvm::zip(op.getInputs(), op.getOutputs()))
+    if (!result.use_empty()) {
+      operands.push_back(operand);
+      types.push_back(result.getType());
+      kept.push_back(result);
+    }
+  if (!operands.empty() && operands.size() < op.getNumOperands()) {
+    OpBuilder builder(op);
+    OperationState state(op.getLoc(), op->getName(), operands, types,
+                         op->getAttrs());
+    Operation *fewer = builder.create(state);
+    for (auto [old, result] : llvm::zip(kept, fewer->getResults()))
+      old.replaceAllUsesWith(result);
+  } else if (!operands.empty()) {
+    return;
+  }
+  op->erase();
+}
+
+/// Erases what computes `value`, as far as nothing reads it.
+static void eraseUnread(Value value) {
+  llvm::SmallSetVector<Operation *, 8> worklist;
+  auto push = [&](Value operand) {
+    if (Operation *op = operand.getDefiningOp())
+      worklist.insert(op);
+  };
+  push(value);
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val();
+    if (!op->use_empty() || !isa<AddOp, MulOp, CastOp, ReduceOp>(op))
+      continue;
+    SmallVector<Value> operands(op->getOperands());
+    op->erase();
+    llvm::for_each(operands, push);
+  }
+}
+
+void FuseClip::fuse(GlobalNorm &norm) {
+  ScaledGradients scaled = findScaled(norm);
+  // Terms that are added as a tree would be added in another order.
+  if (scaled.count == 0 || !norm.isChain)
+    return emitMissed(norm.root, FusionRule::ClipForm);
+  for (Operation *op : scaled.whole)
+    emitMissed(op, FusionRule::ClipReader);
+
+  OpBuilder builder(norm.root->getContext());
+  Location loc = norm.root->getLoc();
+  llvm::DenseMap<Operation *, Operation *> lastBehind;
+  // Terms of all ranks, and by group of ranks those of a rank.
+  SmallVector<Value> terms;
+  llvm::MapVector<Attribute, std::pair<AllReduceOp, SmallVector<Value>>> parts;
+  llvm::SmallSetVector<Operation *, 4> oldReductions;
+  int64_t partials = 0;
+  for (NormTerm &term : norm.terms) {
+    SmallVector<Value> *into = &terms;
+    if (countsRanksTwice(term)) {
+      emitMissed(term.overRanks, FusionRule::ClipRanks);
+      terms.push_back(term.value);
+      continue;
+    }
+    if (term.overRanks) {
+      auto &group = parts[term.overRanks.getAxesAttr()];
+      group.first = term.overRanks;
+      into = &group.second;
+      oldReductions.insert(term.overRanks);
+    }
+    if (!term.gradient) {
+      into->push_back(term.local);
+      continue;
+    }
+    ++partials;
+    for (Value part : getParts(term.gradient))
+      into->push_back(createSquares(builder, term.local.getLoc(), part,
+                                    term.wide, lastBehind));
+  }
+  builder.setInsertionPoint(norm.root);
+  for (auto &[axes, group] : parts) {
+    Value local = createSum(builder, loc, group.second);
+    OperationState state(group.first.getLoc(), group.first->getName(), {local},
+                         {local.getType()}, group.first->getAttrs());
+    state.attributes.erase(kBucketAttr);
+    Operation *total = builder.create(state);
+    terms.push_back(total->getResult(0));
+  }
+  Value old = norm.root->getOperand(0);
+  norm.root->setOperand(0, createSum(builder, loc, terms));
+  remark::passed(loc, getOptions(FusionRule::FuseClip))
+      << remark::reason("{0}", getFusionRuleInfo(FusionRule::FuseClip).text)
+      << remark::metric("gradients", partials)
+      << remark::metric("scaled", scaled.count)
+      << remark::metric("collectives", int64_t(parts.size()));
+  eraseUnread(old);
+  for (Operation *reduction : oldReductions) {
+    SmallVector<Value> locals(reduction->getOperands());
+    dropUnread(cast<AllReduceOp>(reduction));
+    for (Value local : locals)
+      eraseUnread(local);
+  }
+}
+
+void FuseClip::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() ||
+      !llvm::hasSingleElement(function.getFunctionBody()))
+    return;
+  const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseClip);
+  declareRewrite(function, info.id, info.text);
+  SmallVector<GlobalNorm, 1> norms;
+  for (Operation &op : function.getFunctionBody().front())
+    if (std::optional<GlobalNorm> norm = matchNorm(&op))
+      norms.push_back(std::move(*norm));
+  for (GlobalNorm &norm : norms)
+    fuse(norm);
+}

@@ -1,0 +1,129 @@
+// The norm of gradients is taken where they are reduced.
+//
+// RUN: fusion-opt %s -split-input-file --fusion-fuse-clip --remarks-filter=fusion -o %t.mlir 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: FileCheck %s < %t.mlir
+// RUN: fusion-opt %t.mlir -split-input-file --fusion-fuse-clip | FileCheck %s
+
+// Replicated gradients of two buckets: each square stands behind its bucket, all
+// of one rank; one reduction adds them in the order of the graph.
+// CHECK-LABEL: func @replicated
+// CHECK: %[[R:.*]]:2 = fusion.all_reduce sum, {{.*}} {fusion.bucket = 0 : i64}
+// CHECK-NEXT: %[[FA:.*]] = fusion.reshape %[[R]]#0 : tensor<2x3xf32> to tensor<6xf32>
+// CHECK-NEXT: %[[WA:.*]] = fusion.cast %[[FA]] : tensor<6xf32> to tensor<6xf64>
+// CHECK-NEXT: %[[QA:.*]] = fusion.mul %[[WA]], %[[WA]]
+// CHECK-NEXT: %[[A:.*]] = fusion.reduce sum, %[[QA]] dims = [0]
+// CHECK-NEXT: %[[WB:.*]] = fusion.cast %[[R]]#1 : tensor<4xf32> to tensor<4xf64>
+// CHECK-NEXT: %[[QB:.*]] = fusion.mul %[[WB]], %[[WB]]
+// CHECK-NEXT: %[[B:.*]] = fusion.reduce sum, %[[QB]] dims = [0]
+// CHECK-NEXT: %[[S:.*]] = fusion.all_reduce sum, {{.*}} {fusion.bucket = 1 : i64}
+// CHECK: %[[C:.*]] = fusion.reduce sum
+// CHECK: %[[C1:.*]] = fusion.reshape %[[C]] : tensor<f64> to tensor<1xf64>
+// CHECK: %[[A1:.*]] = fusion.reshape %[[A]] : tensor<f64> to tensor<1xf64>
+// CHECK: %[[B1:.*]] = fusion.reshape %[[B]] : tensor<f64> to tensor<1xf64>
+// CHECK: %[[ALL:.*]] = fusion.concat %[[C1]], %[[A1]], %[[B1]] axis = 0
+// CHECK: %[[SUM:.*]] = fusion.reduce sum, %[[ALL]] dims = [0]
+// CHECK-NEXT: fusion.sqrt %[[SUM]]
+// REMARK-COUNT-3: [Passed] clip-partial
+// REMARK: [Passed] fuse-clip | {{.*}} collectives=0, gradients=3, scaled=3
+fusion.mesh @m(dp = 2)
+func.func @replicated(%a: tensor<2x3xf32>, %b: tensor<4xf32>, %c: tensor<5xf32>) -> (tensor<2x3xf32>, tensor<4xf32>, tensor<5xf32>) {
+  %r:2 = fusion.all_reduce sum, %a, %b on @m[dp] {fusion.bucket = 0 : i64} : tensor<2x3xf32>, tensor<4xf32>
+  %s = fusion.all_reduce sum, %c on @m[dp] {fusion.bucket = 1 : i64} : tensor<5xf32>
+  %wc = fusion.cast %s : tensor<5xf32> to tensor<5xf64>
+  %qc = fusion.mul %wc, %wc : tensor<5xf64>
+  %sc = fusion.reduce sum, %qc dims = [0] : tensor<5xf64>
+  %wa = fusion.cast %r#0 : tensor<2x3xf32> to tensor<2x3xf64>
+  %qa = fusion.mul %wa, %wa : tensor<2x3xf64>
+  %sa = fusion.reduce sum, %qa dims = [0, 1] : tensor<2x3xf64>
+  %t0 = fusion.add %sc, %sa : tensor<f64>
+  %wb = fusion.cast %r#1 : tensor<4xf32> to tensor<4xf64>
+  %qb = fusion.mul %wb, %wb : tensor<4xf64>
+  %sb = fusion.reduce sum, %qb dims = [0] : tensor<4xf64>
+  %t1 = fusion.add %t0, %sb : tensor<f64>
+  %n = fusion.sqrt %t1 : tensor<f64>
+  %one = fusion.constant dense<1.0> : tensor<f64>
+  %big = fusion.compare gt, %n, %one : tensor<f64>
+  %inv = fusion.div %one, %n : tensor<f64>
+  %fw = fusion.select %big, %inv, %one : tensor<i1>, tensor<f64>
+  %f = fusion.cast %fw : tensor<f64> to tensor<f32>
+  %fa = fusion.broadcast %f dims = [] : tensor<f32> to tensor<2x3xf32>
+  %ya = fusion.mul %r#0, %fa : tensor<2x3xf32>
+  %za = fusion.neg %ya : tensor<2x3xf32>
+  %fb = fusion.broadcast %f dims = [] : tensor<f32> to tensor<4xf32>
+  %yb = fusion.mul %fb, %r#1 : tensor<4xf32>
+  %zb = fusion.neg %yb : tensor<4xf32>
+  %fc = fusion.broadcast %f dims = [] : tensor<f32> to tensor<5xf32>
+  %yc = fusion.mul %s, %fc : tensor<5xf32>
+  %zc = fusion.neg %yc : tensor<5xf32>
+  return %za, %zb, %zc : tensor<2x3xf32>, tensor<4xf32>, tensor<5xf32>
+}
+
+// -----
+
+// Ranks hold parts of two gradients and all of a third: what a rank has is added
+// first, one scalar goes over the ranks, and the third counts once. A sum that
+// another reader had stays.
+// CHECK-LABEL: func @sharded
+// CHECK: %[[R:.*]]:2 = fusion.reduce_scatter
+// CHECK: %[[A:.*]] = fusion.reduce sum
+// CHECK: %[[B:.*]] = fusion.reduce sum
+// CHECK: %[[S:.*]] = fusion.all_reduce sum, %arg2 on @m[dp]
+// CHECK: %[[C:.*]] = fusion.reduce sum
+// CHECK: %[[LOSS:.*]] = fusion.all_reduce sum, %arg3 on @m[dp] : tensor<f32>
+// CHECK: %[[AB:.*]] = fusion.add %[[A]], %[[B]]
+// CHECK: %[[T:.*]] = fusion.all_reduce sum, %[[AB]] on @m[dp] : tensor<f32>
+// CHECK: %[[N:.*]] = fusion.add %[[C]], %[[T]]
+// CHECK: fusion.rsqrt %[[N]]
+// CHECK-NOT: all_reduce
+// CHECK: return %{{.*}}, %[[LOSS]]
+// REMARK: [Passed] fuse-clip | {{.*}} collectives=1, gradients=3, scaled=1
+fusion.mesh @m(dp = 2)
+func.func @sharded(%a: tensor<4xf32>, %b: tensor<6xf32>, %c: tensor<3xf32>, %loss: tensor<f32>) -> (tensor<2xf32>, tensor<f32>) {
+  %r:2 = fusion.reduce_scatter sum, %a, %b dim = 0 on @m[dp] {fusion.bucket = 0 : i64} : (tensor<4xf32>, tensor<6xf32>) -> (tensor<2xf32>, tensor<3xf32>)
+  %s = fusion.all_reduce sum, %c on @m[dp] {fusion.bucket = 1 : i64} : tensor<3xf32>
+  %qa = fusion.mul %r#0, %r#0 : tensor<2xf32>
+  %la = fusion.reduce sum, %qa dims = [0] : tensor<2xf32>
+  %qb = fusion.mul %r#1, %r#1 : tensor<3xf32>
+  %lb = fusion.reduce sum, %qb dims = [0] : tensor<3xf32>
+  %x:2 = fusion.all_reduce sum, %la, %loss on @m[dp] : tensor<f32>, tensor<f32>
+  %y = fusion.all_reduce sum, %lb on @m[dp] : tensor<f32>
+  %qc = fusion.mul %s, %s : tensor<3xf32>
+  %lc = fusion.reduce sum, %qc dims = [0] : tensor<3xf32>
+  %t0 = fusion.add %x#0, %y : tensor<f32>
+  %t1 = fusion.add %t0, %lc : tensor<f32>
+  %n = fusion.rsqrt %t1 : tensor<f32>
+  %f = fusion.broadcast %n dims = [] : tensor<f32> to tensor<2xf32>
+  %g = fusion.mul %r#0, %f : tensor<2xf32>
+  %z = fusion.neg %g : tensor<2xf32>
+  return %z, %x#1 : tensor<2xf32>, tensor<f32>
+}
+
+// -----
+
+// A gradient reduced in parts: each part's squares follow its own reduction.
+// CHECK-LABEL: func @parts
+// CHECK: fusion.all_reduce sum, {{.*}} {fusion.bucket = 0 : i64}
+// CHECK-NEXT: fusion.mul
+// CHECK-NEXT: %[[A:.*]] = fusion.reduce sum
+// CHECK: fusion.all_reduce sum, {{.*}} {fusion.bucket = 1 : i64}
+// CHECK-NEXT: fusion.mul
+// CHECK-NEXT: %[[B:.*]] = fusion.reduce sum
+// CHECK: %[[N:.*]] = fusion.add %[[A]], %[[B]]
+// CHECK: fusion.sqrt %[[N]]
+fusion.mesh @m(dp = 2)
+func.func @parts(%a: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %l = fusion.reshape %a : tensor<4x16xf32> to tensor<64xf32>
+  %a0 = fusion.slice %l starts = [0] limits = [32] strides = [1] : tensor<64xf32>
+  %r0 = fusion.all_reduce sum, %a0 on @m[dp] {fusion.bucket = 0 : i64} : tensor<32xf32>
+  %a1 = fusion.slice %l starts = [32] limits = [64] strides = [1] : tensor<64xf32>
+  %r1 = fusion.all_reduce sum, %a1 on @m[dp] {fusion.bucket = 1 : i64} : tensor<32xf32>
+  %w = fusion.concat %r0, %r1 axis = 0 : tensor<32xf32>, tensor<32xf32>
+  %g = fusion.reshape %w : tensor<64xf32> to tensor<4x16xf32>
+  %q = fusion.mul %g, %g : tensor<4x16xf32>
+  %s = fusion.reduce sum, %q dims = [0, 1] : tensor<4x16xf32>
+  %n = fusion.sqrt %s : tensor<f32>
+  %f = fusion.broadcast %n dims = [] : tensor<f32> to tensor<4x16xf32>
+  %y = fusion.div %g, %f : tensor<4x16xf32>
+  %z = fusion.neg %y : tensor<4x16xf32>
+  return %z : tensor<4x16xf32>
+}
