@@ -261,17 +261,18 @@ static Value createSum(OpBuilder &builder, Location loc,
       sum = AddOp::create(builder, loc, sum.getType(), sum, value);
     return sum;
   }
+  // A row of two dimensions, which no parameter's update shares.
   RankedTensorType scalar = getType(values.front());
-  SmallVector<Value> rows;
+  SmallVector<Value> elements;
   for (Value value : values)
-    rows.push_back(ReshapeOp::create(
-        builder, loc, scalar.clone(ArrayRef<int64_t>{1}), value));
+    elements.push_back(ReshapeOp::create(
+        builder, loc, scalar.clone(ArrayRef<int64_t>{1, 1}), value));
   int64_t count = values.size();
   Value row =
-      ConcatOp::create(builder, loc, scalar.clone(ArrayRef<int64_t>{count}),
-                       rows, builder.getI64IntegerAttr(0));
+      ConcatOp::create(builder, loc, scalar.clone(ArrayRef<int64_t>{1, count}),
+                       elements, builder.getI64IntegerAttr(1));
   return ReduceOp::create(builder, loc, scalar, ReduceKind::Sum, row,
-                          builder.getDenseI64ArrayAttr({0}));
+                          builder.getDenseI64ArrayAttr({0, 1}));
 }
 
 /// Takes results that nothing reads out of a reduction over ranks.

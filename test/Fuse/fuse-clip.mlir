@@ -17,11 +17,11 @@
 // CHECK-NEXT: %[[B:.*]] = fusion.reduce sum, %[[QB]] dims = [0]
 // CHECK-NEXT: %[[S:.*]] = fusion.all_reduce sum, {{.*}} {fusion.bucket = 1 : i64}
 // CHECK: %[[C:.*]] = fusion.reduce sum
-// CHECK: %[[C1:.*]] = fusion.reshape %[[C]] : tensor<f64> to tensor<1xf64>
-// CHECK: %[[A1:.*]] = fusion.reshape %[[A]] : tensor<f64> to tensor<1xf64>
-// CHECK: %[[B1:.*]] = fusion.reshape %[[B]] : tensor<f64> to tensor<1xf64>
-// CHECK: %[[ALL:.*]] = fusion.concat %[[C1]], %[[A1]], %[[B1]] axis = 0
-// CHECK: %[[SUM:.*]] = fusion.reduce sum, %[[ALL]] dims = [0]
+// CHECK: %[[C1:.*]] = fusion.reshape %[[C]] : tensor<f64> to tensor<1x1xf64>
+// CHECK: %[[A1:.*]] = fusion.reshape %[[A]] : tensor<f64> to tensor<1x1xf64>
+// CHECK: %[[B1:.*]] = fusion.reshape %[[B]] : tensor<f64> to tensor<1x1xf64>
+// CHECK: %[[ALL:.*]] = fusion.concat %[[C1]], %[[A1]], %[[B1]] axis = 1
+// CHECK: %[[SUM:.*]] = fusion.reduce sum, %[[ALL]] dims = [0, 1]
 // CHECK-NEXT: fusion.sqrt %[[SUM]]
 // REMARK-COUNT-3: [Passed] clip-partial
 // REMARK: [Passed] fuse-clip | {{.*}} collectives=0, gradients=3, scaled=3
