@@ -172,6 +172,27 @@ TEST(VerifySchedule, AnInputIsReadBeforeItsOutputTakesItsBytes) {
   }
 }
 
+TEST(VerifySchedule, AnOutputIsReadOnceItHasTheDonatedBytes) {
+  for (uint32_t streams : {1, 2}) {
+    Builder b(streams);
+    uint32_t x = b.input(64), y = b.output(64);
+    b.program.inputs[0].donatedTo = 0;
+    b.launch(0, {}, {arena(0, 64)});
+    Builder early = b, part = b, whole = b;
+    EXPECT_REFUSED(early.launch(0, {{y, 0, 64}}, {arena(64, 64)}), "S4");
+    part.launch(0, {}, {{y, 0, 32}});
+    EXPECT_REFUSED(part.launch(0, {{y, 0, 64}}, {arena(64, 64)}), "S4");
+    // In place, whichever name comes first.
+    Builder swapped = whole;
+    EXPECT_ACCEPTED(whole.launch(0, {}, {}, {{x, 0, 64}, {y, 0, 64}})
+                        .launch(0, {{y, 0, 64}}, {arena(64, 64)}));
+    swapped.launch(0, {}, {}, {{y, 0, 64}, {x, 0, 64}});
+    Builder stale = swapped;
+    EXPECT_ACCEPTED(swapped.launch(0, {{y, 0, 64}}, {arena(64, 64)}));
+    EXPECT_REFUSED(stale.launch(0, {{x, 0, 64}}, {arena(64, 64)}), "S4");
+  }
+}
+
 TEST(VerifySchedule, ReadingWhatNothingWroteIsRefused) {
   EXPECT_REFUSED(Builder().launch(0, {arena(0, 4)}, {}), "S4");
   EXPECT_REFUSED(

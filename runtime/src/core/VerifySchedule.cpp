@@ -52,8 +52,11 @@ public:
 private:
   Status bad(const std::string &what);
   Status prepareSegments();
-  Status access(const ByteRange &range, bool reads, bool writes);
-  Status read(IntervalMap &map, uint32_t segment, const ByteRange &range);
+  /// `inPlace`: a read by a command that then writes the same range.
+  Status access(const ByteRange &range, bool reads, bool writes,
+                bool inPlace = false);
+  Status read(IntervalMap &map, uint32_t segment, const ByteRange &range,
+              bool inPlace);
   Status write(IntervalMap &map, uint32_t segment, const ByteRange &range);
   Status operands(const std::vector<Operand> &list);
   Status checkDisjoint(const Command &command);
@@ -160,7 +163,7 @@ IntervalMap::iterator ScheduleVerifier::splitAt(IntervalMap &map,
 }
 
 Status ScheduleVerifier::read(IntervalMap &map, uint32_t segment,
-                              const ByteRange &range) {
+                              const ByteRange &range, bool inPlace) {
   uint64_t end = range.offset + range.size, reached = range.offset;
   SegmentKind kind = program.segments[segment].kind;
   bool numbered = range.allocation != 0 && kind != SegmentKind::Const &&
@@ -197,6 +200,11 @@ Status ScheduleVerifier::read(IntervalMap &map, uint32_t segment,
                  " of input segment " + std::to_string(segment) +
                  ", which command " + std::to_string(interval.writer.command) +
                  " wrote as the output that the input is donated to");
+    if (range.segment != segment && !inPlace && interval.allocation == 0)
+      return bad("S4: reads byte " +
+                 std::to_string(std::max(it->first, range.offset)) +
+                 " of output segment " + std::to_string(range.segment) +
+                 ", which still holds the input that is donated to it");
     reached = interval.end;
     if (oneStream)
       continue;
@@ -261,8 +269,8 @@ Status ScheduleVerifier::write(IntervalMap &map, uint32_t segment,
   return {};
 }
 
-Status ScheduleVerifier::access(const ByteRange &range, bool reads,
-                                bool writes) {
+Status ScheduleVerifier::access(const ByteRange &range, bool reads, bool writes,
+                                bool inPlace) {
   if (range.segment >= program.segments.size())
     return bad("S1: segment " + std::to_string(range.segment) +
                " does not exist");
@@ -280,7 +288,7 @@ Status ScheduleVerifier::access(const ByteRange &range, bool reads,
   if (range.size == 0)
     return {};
   if (reads)
-    FUSION_RT_TRY(read(state[segment], segment, range));
+    FUSION_RT_TRY(read(state[segment], segment, range, inPlace));
   if (writes)
     FUSION_RT_TRY(write(state[segment], segment, range));
   return {};
@@ -289,12 +297,19 @@ Status ScheduleVerifier::access(const ByteRange &range, bool reads,
 Status ScheduleVerifier::operands(const std::vector<Operand> &list) {
   for (const Operand &operand : list)
     if (operand.reads)
-      FUSION_RT_TRY(access(operand.range, true, false));
+      FUSION_RT_TRY(access(operand.range, true, false, operand.writes));
+  // What is computed in place over a donated input is the output's, in whatever
+  // order the two are named.
+  auto isRenamed = [&](const ByteRange &range) {
+    return range.segment < alias.size() &&
+           alias[range.segment] != range.segment;
+  };
   for (const Operand &operand : list)
-    if (operand.writes)
+    if (!operand.reads || (operand.writes && !isRenamed(operand.range)))
+      FUSION_RT_TRY(access(operand.range, false, operand.writes));
+  for (const Operand &operand : list)
+    if (operand.reads && operand.writes && isRenamed(operand.range))
       FUSION_RT_TRY(access(operand.range, false, true));
-    else if (!operand.reads)
-      FUSION_RT_TRY(access(operand.range, false, false));
   return {};
 }
 

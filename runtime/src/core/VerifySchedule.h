@@ -16,8 +16,9 @@ namespace fusion::rt {
 ///      or the addend);
 ///  S3  constants are never written, inputs only if they are donated;
 ///  S4  a read sees only bytes that an earlier command (or the caller) wrote,
-///      where ranges carry an allocation number, bytes of that number, and by
-///      the name of a donated input nothing that was written as its output;
+///      where ranges carry an allocation number, bytes of that number; by the
+///      name of a donated input nothing that was written as its output, and by
+///      the output's name (but in place) nothing else;
 ///  S5  of two commands that touch a byte, one of them writing, one happens
 ///      before the other;
 ///  S6  a wait follows a record of its event; an event is recorded again only
