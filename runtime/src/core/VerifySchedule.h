@@ -25,6 +25,13 @@ namespace fusion::rt {
 ///      after all waits of the earlier record;
 ///  S7  each output is written completely.
 ///
+/// Nor can ranks wait for each other in a circle (S8), if all run this program:
+/// of the commands that are not done on some rank, the first in the list has
+/// nothing to wait for. Those before it are done everywhere, among them the
+/// record that it needs (S6) and, as a communicator's collectives are all on
+/// one stream, all that its communicator has before it. That all ranks do run
+/// this program they check by comparing `scheduleHash`.
+///
 /// The order of `Program::commands` is one legal order (a wait stands after its
 /// record), so one sweep over it with vector clocks decides. Near linear in the
 /// operands. Errors are `BadProgram`, start with the rule and name both
