@@ -57,8 +57,9 @@ static int run(int argc, char **argv) {
     return 0;
   }
   Status status = runModule(*options);
+  // A lost GPU; of a lost rank its job has said all.
   if (status.code() == Code::PeerFailed && status.op().empty() &&
-      !options->findFault)
+      status.rank() < 0 && options->ranks == 0 && !options->findFault)
     status = findFault(argc, argv, status);
   return report(status);
 }

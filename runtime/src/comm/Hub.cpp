@@ -227,6 +227,7 @@ void Hub::join(Peer &peer, const Frame &frame) {
   peer.rank = int(rank);
   ranks[rank].joined = true;
   ranks[rank].heard = monotonicSeconds();
+  ranks[rank].view.phase = RankProgress::Loading;
   ranks[rank].identity = std::move(identity);
   ++joinedCount;
   proofs.resize(ranks.size());
@@ -282,11 +283,14 @@ void Hub::compare() {
     if (having.size() == 1)
       continue;
     table += "; " + key + ": ";
-    bool first = true;
-    for (const auto &[each, list] : having) {
-      table += (first ? "" : ", ") + rankList(list) +
+    std::map<std::vector<size_t>, std::string> byRanks;
+    for (const auto &[each, list] : having)
+      byRanks[list] = each;
+    const char *comma = "";
+    for (const auto &[list, each] : byRanks) {
+      table += comma + rankList(list) +
                (list.size() == 1 ? " has " : " have ") + escape(each, 80);
-      first = false;
+      comma = ", ";
     }
   }
   if (!table.empty()) {

@@ -176,12 +176,16 @@ Expected<std::vector<char>> RankLink::get(const std::string &key) {
   return std::vector<char>(value.begin(), value.end());
 }
 
+Status RankLink::report(const Status &error) {
+  return send(FrameType::Failed, encodeStatus(error));
+}
+
 Status RankLink::fail(const Status &error, double seconds) {
   {
     std::lock_guard<std::mutex> lock(mutex);
     finishing = true;
   }
-  if (!send(FrameType::Failed, encodeStatus(error)).ok())
+  if (!report(error).ok())
     return error;
   std::unique_lock<std::mutex> lock(mutex);
   changed.wait_for(lock, std::chrono::duration<double>(seconds),

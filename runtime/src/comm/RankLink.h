@@ -39,6 +39,8 @@ public:
   Status set(const std::string &key, const std::vector<char> &value) override;
   Expected<std::vector<char>> get(const std::string &key) override;
 
+  /// Tells of an error.
+  Status report(const Status &error);
   /// Tells of an error, then waits for the end that the hub orders, up to
   /// `seconds`: gives what the job ends with.
   Status fail(const Status &error, double seconds);

@@ -172,7 +172,6 @@ Status Watch::look(const std::vector<RankView> &ranks, double now) {
   }
   if (moved || !waiting) {
     quiet = 0;
-    warned = false;
     return {};
   }
   quiet += passed;

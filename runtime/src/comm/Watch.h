@@ -50,7 +50,7 @@ public:
   /// Whether nothing moves, for a while.
   bool isQuiet() const { return quiet > 0.3; }
 
-  /// Whether half of the limit passed since the last call that said so.
+  /// Whether half of the limit has passed, the first time.
   bool isSlow();
 
   /// The rank that keeps the job from starting, or -1.

@@ -13,7 +13,8 @@ using namespace fusion::rt;
 
 const char *fusion::rt::faultsText() {
   return "kill, stop, segv, abort, throw, exit, skip, hang, cut, slow, fail, "
-         "lost, count, start-hang, load-hang, load-fail, end-kill, end-hang, "
+         "lost, count, async, deaf, start-hang, load-hang, load-fail, "
+         "end-kill, end-hang, "
          "module, schedule, runtime, device, ranks, rank";
 }
 
@@ -76,6 +77,13 @@ void fusion::rt::injectAt(Stage stage, const std::vector<Fault> &faults,
   }
 }
 
+bool fusion::rt::isDeaf(const std::vector<Fault> &faults, uint32_t rank) {
+  for (const Fault &fault : faults)
+    if (fault.rank == rank && fault.kind == "deaf")
+      return true;
+  return false;
+}
+
 void fusion::rt::injectIdentity(const std::vector<Fault> &faults, uint32_t rank,
                                 Identity &identity) {
   for (const Fault &fault : faults)
@@ -117,6 +125,11 @@ public:
         return Status(Code::Environment, "the library failed (injected)");
       if (fault.kind == "lost")
         return Status(Code::PeerFailed, "a remote error (injected)");
+      if (fault.kind == "async") {
+        (void)link->report(Status(Code::Environment,
+                                  "an error beside a collective (injected)"));
+        hang();
+      }
       if (fault.kind == "count") {
         CollectiveRun other = run;
         for (PartBuffer &part : other.parts)

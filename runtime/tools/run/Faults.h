@@ -37,6 +37,9 @@ enum class Stage { Start, Load, End };
 void injectAt(Stage stage, const std::vector<Fault> &faults, uint32_t rank,
               RankLink *link);
 
+/// Whether a rank does not end when it is told to.
+bool isDeaf(const std::vector<Fault> &faults, uint32_t rank);
+
 /// Changes what a rank says of itself.
 void injectIdentity(const std::vector<Fault> &faults, uint32_t rank,
                     Identity &identity);

@@ -377,5 +377,6 @@ Status fusion::rt::joinJob(const RunOptions &options, const JobPlace &place,
   if (code == 0)
     return {};
   return Status(Code(code),
-                "rank " + std::to_string(place.rank) + ": " + error.message());
+                "rank " + std::to_string(place.rank) + ": " + error.message(),
+                error.op(), int(place.rank));
 }

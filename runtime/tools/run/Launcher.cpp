@@ -135,7 +135,11 @@ void Launcher::runChild(uint32_t rank, int socket) {
         dup2(own.err, 2) < 0)
       _exit(int(Code::Resources));
     RankLink link(socket, "", "the launcher", 0);
-    link.onStop = endProcess;
+    link.onStop = [&](const Status &reason) {
+      while (isDeaf(options.faults, rank))
+        pause();
+      endProcess(reason);
+    };
     RankContext context;
     context.rank = rank;
     context.size = options.ranks;

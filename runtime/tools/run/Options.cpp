@@ -77,9 +77,9 @@ Ranks (a module that was compiled for a mesh; CPU):
   --inject RANK:FAULT[:N]  for tests of failures: a rank fails on purpose, at its
                            N-th collective or where the fault's name says: kill,
                            stop, segv, abort, throw, exit, skip, hang, cut, slow
-                           (N ms each), fail, lost, count, start-hang,
-                           load-hang, load-fail, end-kill, end-hang, module,
-                           schedule, runtime, device, ranks, rank
+                           (N ms each), fail, lost, count, async, deaf,
+                           start-hang, load-hang, load-fail, end-kill, end-hang,
+                           module, schedule, runtime, device, ranks, rank
 
 Measurements:
   --bench N                N timed runs after warm-up: median, p10, p90. On a

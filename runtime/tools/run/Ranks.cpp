@@ -62,7 +62,9 @@ static Status joinAndRun(const RunOptions &options,
   context.link->waiting = &context.progress->waiting;
   injectIdentity(options.faults, context.rank, *identity);
   injectAt(Stage::Start, options.faults, context.rank, context.link);
-  FUSION_RT_TRY(context.link->join(*identity, options.initTimeout));
+  // The hub knows which ranks are missing: it speaks first.
+  FUSION_RT_TRY(
+      context.link->join(*identity, options.initTimeout + kStopSeconds));
   context.progress->setPhase(RankProgress::Loading);
   if (!groupsOf(module->view.module.program, context.rank).empty()) {
     auto transports = openTransports(address);
