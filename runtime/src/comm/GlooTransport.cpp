@@ -124,6 +124,10 @@ Status GlooTransport::exchange(const std::vector<Transfer> &receives,
                       receives[i].size) == 0)
         continue;
       mismatch = int(i);
+      // The other members must be able to see it too.
+      for (size_t k = 0; k < sends.size(); ++k)
+        if (sends[k].isHeader)
+          out[k]->waitSend(std::chrono::milliseconds(500));
       return Status(Code::Rejected, "unexpected bytes");
     }
     for (size_t i = 0; i < sends.size(); ++i) {

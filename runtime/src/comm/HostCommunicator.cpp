@@ -249,8 +249,8 @@ Status Collective::flush() {
         continue;
       headers.push_back({peer, &member.headers[peer], sizeof(Header),
                          headerTag(), &member.own});
-      sends.insert(sends.begin(),
-                   {peer, &member.own, sizeof(Header), headerTag(), nullptr});
+      sends.insert(sends.begin(), {peer, &member.own, sizeof(Header),
+                                   headerTag(), nullptr, /*isHeader=*/true});
     }
     // Waited for first: data of another collective never comes.
     receives.insert(receives.begin(), headers.begin(), headers.end());

@@ -38,6 +38,8 @@ struct Transfer {
   /// Of a receive: `size` bytes that must arrive, or null. Others end the
   /// exchange with `mismatch` set.
   const void *expected = nullptr;
+  /// Of a send: goes out even if another message was a mismatch.
+  bool isHeader = false;
 };
 
 /// One member's end of a group. One thread at a time exchanges.
