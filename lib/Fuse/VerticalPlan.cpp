@@ -420,7 +420,8 @@ VerticalPlan VerticalPlanner::run() {
              !feedsReductionOnly(c);
     });
     changed |= sweep([&](const Candidate &c) {
-      return getGroupTraits(c.pair.producer) & Reduction;
+      return (getGroupTraits(c.pair.producer) & Reduction) &&
+             !feedsReductionOnly(c);
     });
     changed |= sweep(
         [&](const Candidate &c) {

@@ -170,17 +170,21 @@ def _optional(p: _Printer, op: Op, words: tuple[str, ...], fixed: int) -> str:
     return text
 
 
+def _layout(op: Op) -> str:
+    return op.attrs.get("layout", "nchw")
+
+
 def _conv(p: _Printer, op: Op) -> str:
     lists = "strides pad_low pad_high " + ("output_padding " if op.name == "conv_transpose" else "") + "dilations"
     return (
         f"{_optional(p, op, ('bias',), 2)} {_lists(op, lists)} groups = {op.attrs['groups']} "
-        f"layout = nchw : {_types(op)}"
+        f"layout = {_layout(op)} : {_types(op)}"
     )
 
 
 def _pool(p: _Printer, op: Op) -> str:
     lists = _lists(op, "window strides pad_low pad_high dilations")
-    return f"{p.operands(op)} {lists} layout = nchw{_dictionary(op, ['count_include_pad'])} : {_types(op)}"
+    return f"{p.operands(op)} {lists} layout = {_layout(op)}{_dictionary(op, ['count_include_pad'])} : {_types(op)}"
 
 
 def _batch_norm(p: _Printer, op: Op) -> str:

@@ -2,7 +2,7 @@
 #
 # Each stage: a 3x3 convolution, BatchNorm by the batch's statistics, relu, and a pool
 # that halves the image. Channels double from stage to stage. Then the mean over the
-# image, and one linear layer.
+# image, and one linear layer. Channels are last.
 #
 # ===----------------------------------------------------------------------=== #
 """A convolutional network."""
@@ -18,7 +18,7 @@ class ConvNet(Model):
 
     def __post_init__(self):
         s = self.sizes
-        self.data = [("x", "f32", (s.batch, s.channels, s.image, s.image)), ("labels", "i64", (s.batch,))]
+        self.data = [("x", "f32", (s.batch, s.image, s.image, s.channels)), ("labels", "i64", (s.batch,))]
         before, image = s.channels, s.image
         for i in range(s.layers):
             after = s.hidden << i
@@ -52,7 +52,7 @@ class ConvNet(Model):
             t.b.loc = f"stages.{i}"
             x = self.block(t, stage(i), x)
         t.b.loc = "head"
-        x = ops.avg_pool(t, x, x.shape[2:])
-        x = ops.linear(t, ops.reshape(t, x, x.shape[:2]), p["head.weight"], p["head.bias"])
+        x = ops.avg_pool(t, x, x.shape[1:-1])
+        x = ops.linear(t, ops.reshape(t, x, (x.shape[0], x.shape[-1])), p["head.weight"], p["head.bias"])
         t.b.loc = "loss"
         return ops.cross_entropy(t, x, data["labels"])

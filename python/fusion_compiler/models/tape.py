@@ -41,8 +41,10 @@ class Record:
 class Tape:
     """Records of one forward pass. `b` is where all ops go."""
 
-    def __init__(self, builder: Builder, tracked: Optional[set[int]] = None):
+    def __init__(self, builder: Builder, tracked: Optional[set[int]] = None, ordered: bool = True):
         self.b = builder
+        self._ordered = ordered
+        self._reached: Optional[Value] = None
         self.records: list[Record] = []
         self._tracked: set[int] = set() if tracked is None else tracked
 
@@ -54,6 +56,18 @@ class Tape:
     def needs(self, value: Value) -> bool:
         """Whether the gradient of `value` is wanted, by itself or on the way to another."""
         return id(value) in self._tracked
+
+    def saved(self, value: Value) -> Value:
+        """A value of the forward pass, for gradients that compute more from it than a product.
+
+        What is computed from it alone could be computed in the forward pass too, or with the
+        same of all layers at once, and kept until it is needed: `fusion.after` says not to. It
+        names a gradient that the step before used, so that the last step's op can still take
+        in what reads both.
+        """
+        if not self._ordered or self._reached is None:
+            return value
+        return after(self.b, value, self._reached)
 
     def record(self, outputs: Sequence[Value], inputs: Sequence[Value], backward) -> None:
         """`backward(*grads)` gets a gradient (or None) for each output and returns one for each input.
@@ -68,6 +82,7 @@ class Tape:
     def backward(self, seeds: dict[Value, Value]) -> "Gradients":
         """Builds the backward pass from the gradients of some values. Empties the tape."""
         grads = Gradients(self.b)
+        self._reached = next(iter(seeds))
         for value, grad in seeds.items():
             grads.add(value, grad)
         loc = self.b.loc
@@ -80,8 +95,14 @@ class Tape:
             for value, grad in zip(record.inputs, record.backward(*given)):
                 if grad is not None and self.needs(value):
                     grads.add(value, grad)
+            self._reached = next(g for g in given if g is not None)
         self.b.loc = loc
         return grads
+
+
+def after(b: Builder, value: Value, other: Value) -> Value:
+    """`value`, not read before `other` is known."""
+    return b.make("after", [value, other], value.dtype, value.shape)
 
 
 class Gradients:
@@ -121,10 +142,11 @@ def checkpoint(tape: Tape, block: Callable[..., Value], *inputs: Value) -> Value
     leaves.update({id(v): v for v in inputs if tape.needs(v)})
 
     def backward(grad: Value):
-        again = Tape(tape.b, tape._tracked)
+        # All of the second forward pass is behind the gradient.
+        again = Tape(tape.b, tape._tracked, ordered=False)
         held = {}
         for value in inputs:
-            held[id(value)] = tape.b.make("after", [value, grad], value.dtype, value.shape)
+            held[id(value)] = after(tape.b, value, grad)
             if tape.needs(value):
                 tape.track(held[id(value)])
         grads = again.backward({block(again, *(held[id(v)] for v in inputs)): grad})

@@ -12,6 +12,7 @@
 import re
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,10 @@ import forward  # noqa: E402
 from _support import Checks, run  # noqa: E402
 
 from fusion_compiler.ir.builder import Builder  # noqa: E402
-from fusion_compiler.ir.module import Module, Value  # noqa: E402
+from fusion_compiler.ir.module import STORAGE, Module, Value  # noqa: E402
 from fusion_compiler.models import ops  # noqa: E402
-from fusion_compiler.models.cli import models  # noqa: E402
+from fusion_compiler.models.cli import make_model, models  # noqa: E402
+from fusion_compiler.models.step import Options, training_step  # noqa: E402
 from fusion_compiler.models.tape import Tape  # noqa: E402
 from fusion_compiler.weights import write_module  # noqa: E402
 
@@ -77,13 +79,13 @@ def distance(got, want):
 
 
 def spread(got, want):
-    """Root of the mean square of the difference, relative to that of the values."""
-    want = np.asarray(want, np.float64)
-    return float(np.linalg.norm(got - want) / max(np.linalg.norm(want), 1e-3))
+    """Root of the mean square of all differences, relative to that of all values."""
+    flat = [np.concatenate([np.ravel(part[name]).astype(np.float64) for name in want]) for part in (got, want)]
+    return float(np.linalg.norm(flat[0] - flat[1]) / np.linalg.norm(flat[1]))
 
 
-def near(name, got, want, tolerance, measure=distance):
-    far, where = max((measure(got[name], value), name) for name, value in want.items())
+def near(name, got, want, tolerance):
+    far, where = max((distance(got[name], value), name) for name, value in want.items())
     checks.check(name, far <= tolerance, f"{far:.1e} at {where}, allowed {tolerance:.0e}")
 
 
@@ -166,23 +168,32 @@ def checkGradients(folder):
 
 # ---- single ops -------------------------------------------------------------
 
+def last(image):
+    return np.moveaxis(image, 1, -1)
+
+
+def viaFirst(f):
+    """`f` of an image with its channels in front, for one that has them last."""
+    return lambda x, *others: last(f(np.moveaxis(x, -1, 1), *others))
+
+
 #: name, shapes of operands, the op on the tape, the op in numpy.
 OPS = [
-    ("conv 1d, window past the end", [(2, 2, 9), (3, 2, 2)], lambda t, x, w: ops.conv(t, x, w, strides=[3]),
-     lambda x, w: forward.conv(x, w, [3], [0], [0], [1])),
-    ("conv 2d, all at once", [(2, 4, 7, 6), (6, 2, 3, 2)],
+    ("conv 1d, window past the end", [(2, 9, 2), (3, 2, 2)], lambda t, x, w: ops.conv(t, x, w, strides=[3]),
+     viaFirst(lambda x, w: forward.conv(x, w, [3], [0], [0], [1]))),
+    ("conv 2d, all at once", [(2, 7, 6, 4), (6, 2, 3, 2)],
      lambda t, x, w: ops.conv(t, x, w, [2, 1], [1, 0], [0, 2], [1, 2], groups=2),
-     lambda x, w: forward.conv(x, w, [2, 1], [1, 0], [0, 2], [1, 2], 2)),
-    ("conv 2d, depthwise", [(1, 3, 5, 5), (3, 1, 3, 3)], lambda t, x, w: ops.conv(t, x, w, low=[1, 1], groups=3),
-     lambda x, w: forward.conv(x, w, [1, 1], [1, 1], [1, 1], [1, 1], 3)),
-    ("conv 3d", [(1, 2, 3, 4, 4), (2, 2, 2, 2, 3)], lambda t, x, w: ops.conv(t, x, w, [1, 2, 1], [0, 1, 1]),
-     lambda x, w: forward.conv(x, w, [1, 2, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1])),
-    ("max_pool that overlaps", [(2, 2, 6, 5)], lambda t, x: ops.max_pool(t, x, [3, 2], [2, 1], [1, 0], [0, 1]),
-     lambda x: forward.pool(x, "max", [3, 2], [2, 1], [1, 0], [0, 1])),
-    ("avg_pool that overlaps", [(2, 2, 6, 5)], lambda t, x: ops.avg_pool(t, x, [3, 2], [2, 1], [1, 0], [0, 1]),
-     lambda x: forward.pool(x, "avg", [3, 2], [2, 1], [1, 0], [0, 1])),
-    ("avg_pool, window past the end", [(1, 2, 7)], lambda t, x: ops.avg_pool(t, x, [2], [3]),
-     lambda x: forward.pool(x, "avg", [2], [3], [0], [0])),
+     viaFirst(lambda x, w: forward.conv(x, w, [2, 1], [1, 0], [0, 2], [1, 2], 2))),
+    ("conv 2d, depthwise", [(1, 5, 5, 3), (3, 1, 3, 3)], lambda t, x, w: ops.conv(t, x, w, low=[1, 1], groups=3),
+     viaFirst(lambda x, w: forward.conv(x, w, [1, 1], [1, 1], [1, 1], [1, 1], 3))),
+    ("conv 3d", [(1, 3, 4, 4, 2), (2, 2, 2, 2, 3)], lambda t, x, w: ops.conv(t, x, w, [1, 2, 1], [0, 1, 1]),
+     viaFirst(lambda x, w: forward.conv(x, w, [1, 2, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1]))),
+    ("max_pool that overlaps", [(2, 6, 5, 2)], lambda t, x: ops.max_pool(t, x, [3, 2], [2, 1], [1, 0], [0, 1]),
+     viaFirst(lambda x: forward.pool(x, "max", [3, 2], [2, 1], [1, 0], [0, 1]))),
+    ("avg_pool that overlaps", [(2, 6, 5, 2)], lambda t, x: ops.avg_pool(t, x, [3, 2], [2, 1], [1, 0], [0, 1]),
+     viaFirst(lambda x: forward.pool(x, "avg", [3, 2], [2, 1], [1, 0], [0, 1]))),
+    ("avg_pool, window past the end", [(1, 7, 2)], lambda t, x: ops.avg_pool(t, x, [2], [3]),
+     viaFirst(lambda x: forward.pool(x, "avg", [2], [3], [0], [0]))),
 ]
 
 
@@ -242,9 +253,9 @@ MIDDLE = {
     "gpt": "gpt --batch 4 --seq 16 --hidden 32 --layers 2 --heads 4 --vocab 96",
     "llama": "llama --batch 4 --seq 16 --hidden 32 --layers 2 --heads 4 --kv-heads 2 --vocab 96",
 }
-#: By type of activations: of losses, and of gradients in the mean square: a unit of relu, or a window, that
-#: a rounding lets choose differently changes single elements by all they have.
-NARROW = {"f32": (1e-6, 1e-5), "bf16": (2e-2, 0.1), "f16": (2e-3, 2e-2)}
+#: By type of activations: of losses, of gradients in the mean square, and of those of models with relu or windows:
+#: there a rounding can choose another way, which changes single elements by all they have.
+NARROW = {"f32": (1e-6, 1e-5, 1e-5), "bf16": (1e-2, 0.02, 0.15), "f16": (1e-3, 0.003, 0.05)}
 
 
 def inspect(module):
@@ -255,14 +266,16 @@ def checkModules(folder):
     """Modules of f32, bf16 and f16 against the evaluator's step in f64."""
     for model, flags in MIDDLE.items():
         exact = Step(folder, f"{model} f64", f"{flags} --dtype f64 --emit-gradients").evaluate()
-        for dtype, (ofLoss, ofGradients) in NARROW.items():
+        for dtype, (ofLoss, smooth, rough) in NARROW.items():
+            ofGradients = smooth if model in ("gpt", "llama") else rough
             scale = " --loss-scale 1024" if dtype == "f16" else ""
             step = Step(folder, f"{model} {dtype}", f"{flags} --dtype {dtype} --emit-gradients{scale}").compile()
             got = step.execute()
             near(f"{model} {dtype}: loss of the module", got, {"loss": exact["loss"]}, ofLoss)
-            near(f"{model} {dtype}: gradients of the module", select(got), select(exact), ofGradients, spread)
+            far = spread(select(got), select(exact))
+            checks.check(f"{model} {dtype}: gradients of the module", far <= ofGradients, f"{far:.1e} <= {ofGradients}")
             near(f"{model} {dtype}: the norm", got, {"grad_norm": exact["grad_norm"]}, ofGradients)
-            copies = [line for line in inspect(step.module).splitlines() if " copy " in line]
+            copies = [line for line in inspect(step.module).splitlines() if re.match(r"\s*\d+ stream \d+ copy", line)]
             checks.check(f"{model} {dtype}: nothing is copied", not copies, "; ".join(copies[:2]))
 
 
@@ -278,12 +291,66 @@ def checkWays(folder):
         parts = Step(folder, f"{model} in parts", f"{MIDDLE[model]} --dtype f64 --emit-gradients --micro-batches 4")
         near(f"{model}: micro-batches are the whole batch", select(parts.evaluate()), select(plain), 1e-12)
     for model, flags in MIDDLE.items():
-        flags = flags.replace("--layers 2", "--layers 4").replace("--image 16", "--image 32")
         plain = Step(folder, f"{model} kept", flags).compile()
         again = Step(folder, f"{model} recomputed", f"{flags} --recompute").compile()
         equal(f"{model}: recomputing changes no bit", again.execute(), plain.execute())
-        first, second = (int(re.search(r"peak .*\((\d+) bytes", inspect(s.module))[1]) for s in (plain, again))
-        checks.check(f"{model}: recomputing saves memory", second < first, f"{first} -> {second}")
+
+
+# ---- memory -----------------------------------------------------------------
+
+def sizeOf(value):
+    return int(np.prod(value.shape, dtype=np.int64)) * STORAGE[value.dtype].itemsize
+
+
+def peak(text):
+    """Bytes of the arena."""
+    return int(re.search(r"peak .*\((\d+) bytes", text)[1])
+
+
+def countKept(module):
+    """Bytes of what the forward pass computes and the backward pass reads, each value once."""
+    roots, made, kept = {}, set(), {}
+    for op in module.ops:
+        operands = [roots.get(id(v), v) for v in op.operands]
+        if op.name in ("reshape", "after"):
+            roots[id(op.results[0])] = operands[0]
+        elif ".grad" in op.loc:
+            kept |= {id(v): v for v in operands if id(v) in made}
+        elif op.name not in ("constant", "iota", "broadcast") and not op.loc.startswith(("clip", "rates", "update")):
+            made |= {id(v) for v in op.results}
+    return sum(map(sizeOf, kept.values()))
+
+
+def checkMemory(folder):
+    """An AdamW step needs its parameters, moments, gradients and activations, each once."""
+    for name, kind, sizes, dtype in (
+        ("mlp", "mlp", {"batch": 4096, "features": 2048, "hidden": 4096, "layers": 6, "classes": 1024}, "f32"),
+        ("gpt", "gpt-124m", {}, "f32"),
+        ("llama", "llama", {"batch": 4, "seq": 512, "hidden": 1024, "layers": 8, "heads": 16, "kv_heads": 4,
+                            "vocab": 32000}, "bf16"),
+    ):
+        started = time.monotonic()
+        module = training_step(make_model(kind, {**sizes, "dtype": dtype}), Options())
+        write_module(module, str(folder / f"{name}.mlir"))
+        took = time.monotonic() - started
+        checks.check(f"{name}: written as text", took < 10, f"{took:.1f} s")
+        run("fusion-compile", folder / f"{name}.mlir", "--target=cpu", "-o", folder / f"{name}.fsn")
+        text = inspect(folder / f"{name}.fsn")
+        state = sum(sizeOf(v) for v, a in zip(module.arguments, module.argument_attributes) if "fusion.donated" in a)
+        gradients = sum(sizeOf(v) for v, a in zip(module.arguments, module.argument_attributes)
+                        if a["fusion.role"] == '"parameter"')
+        arena, kept = peak(text), countKept(module)
+        checks.check(f"{name}: arena and state within 2 % of what there is to keep",
+                     arena + state <= 1.02 * (state + gradients + kept),
+                     f"{arena + state} of {state} + {gradients} + {kept}")
+        checks.check(f"{name}: nothing is copied", ", 0 copies" in text)
+        if name == "mlp":  # its blocks are single layers
+            continue
+        again = training_step(make_model(kind, {**sizes, "dtype": dtype}, recompute=True), Options())
+        write_module(again, str(folder / f"{name}.mlir"))
+        run("fusion-compile", folder / f"{name}.mlir", "--target=cpu", "-o", folder / f"{name}.fsn")
+        less = peak(inspect(folder / f"{name}.fsn"))
+        checks.check(f"{name}: recomputing takes less than 70 % of the arena", less < 0.7 * arena, f"{less} of {arena}")
 
 
 # ---- clipping ---------------------------------------------------------------
@@ -321,7 +388,7 @@ def checkClipping(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as name:
-        for part in (checkGradients, checkOps, checkModules, checkWays, checkClipping):
+        for part in (checkGradients, checkOps, checkModules, checkWays, checkMemory, checkClipping):
             folder = Path(name) / part.__name__
             folder.mkdir()
             part(folder)

@@ -36,8 +36,8 @@ def mul(t: Tape, x: Value, y: Value) -> Value:
     """x * y of one type."""
     out = t.b.binary("mul", x, y)
     t.record([out], [x, y], lambda g: [
-        t.b.binary("mul", g, y) if t.needs(x) else None,
-        t.b.binary("mul", g, x) if t.needs(y) else None,
+        t.b.binary("mul", g, t.saved(y)) if t.needs(x) else None,
+        t.b.binary("mul", g, t.saved(x)) if t.needs(y) else None,
     ])
     return out
 
@@ -124,11 +124,12 @@ ACTIVATIONS = tuple(_ACTIVATIONS)
 
 def activation(t: Tape, name: str, x: Value) -> Value:
     """One of ACTIVATIONS."""
+    b = t.b
     op, attributes, gradient = _ACTIVATIONS[name]
-    out = t.b.unary(op, x, **attributes)
+    out = b.unary(op, x, **attributes)
     if name == "relu":
         # Of its output, which the next layer keeps anyway.
-        t.record([out], [x], lambda g: [gradient(t.b, out, g)])
+        t.record([out], [x], lambda g: [gradient(b, t.saved(out), g)])
     else:
-        t.record([out], [x], lambda g: [t.b.cast(gradient(t.b, wide(t.b, x), wide(t.b, g)), x.dtype)])
+        t.record([out], [x], lambda g: [b.cast(gradient(b, wide(b, t.saved(x)), wide(b, g)), x.dtype)])
     return out

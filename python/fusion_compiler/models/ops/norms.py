@@ -32,7 +32,7 @@ def _row_norm(t: Tape, name: str, x: Value, weight: Value, bias: Optional[Value]
     out = b.layer_norm(name, x, weight, bias, epsilon, x.rank - 1)
 
     def backward(g: Value):
-        xs, gs = wide(b, x), wide(b, g)
+        xs, gs = wide(b, t.saved(x)), wide(b, g)
         if name == "layer_norm":
             xs = b.binary("sub", xs, _mean(b, xs))
         variance = _mean(b, b.binary("mul", xs, xs))
@@ -67,43 +67,40 @@ def rms_norm(t: Tape, x: Value, weight: Value, epsilon: float = 1e-5) -> Value:
 
 
 def batch_norm(t: Tape, x: Value, weight: Value, bias: Value, epsilon: float = 1e-5) -> tuple[Value, Value, Value]:
-    """Over all dimensions but 1, by the batch's own statistics; also their mean and biased variance.
+    """Over all dimensions but the last, by the batch's own statistics; also their mean and biased variance.
 
     weight and bias may be of a wider type than x. The statistics have their type and no gradient.
     """
     b = t.b
     statistics = (weight.dtype, weight.shape)
     out, mean, variance = b.make_many(
-        "batch_norm_training", [x, weight, bias], [(x.dtype, x.shape), statistics, statistics], epsilon=epsilon, axis=1
+        "batch_norm_training", [x, weight, bias], [(x.dtype, x.shape), statistics, statistics],
+        epsilon=epsilon, axis=x.rank - 1,
     )
-    dims = [d for d in range(x.rank) if d != 1]
-
-    def column(v: Value) -> Value:
-        """A value for each channel, in each element of x."""
-        return b.broadcast(v, x.shape, dims=[1])
+    dims = list(range(x.rank - 1))
 
     def backward(g: Value, *_):
-        xs, gs = wide(b, x), wide(b, g)
-        inverse = b.unary("rsqrt", b.binary("add", wide(b, variance), number(b, epsilon, xs)))
-        unit = b.binary("mul", b.binary("sub", xs, column(wide(b, mean))), column(inverse))
+        xs, gs = wide(b, t.saved(x)), wide(b, g)
+        inverse = b.unary("rsqrt", b.binary("add", wide(b, t.saved(variance)), number(b, epsilon, xs)))
+        unit = b.binary("mul", b.binary("sub", xs, wide(b, t.saved(mean))), inverse)
         dweight = b.reduce("sum", b.binary("mul", gs, unit), dims)
         dbias = b.reduce("sum", gs, dims)
         dx = None
         if t.needs(x):
-            share = number(b, 1 / (x.shape[0] * _volume(x)), xs)
-            taken = b.binary("mul", unit, column(b.binary("mul", dweight, share)))
-            taken = b.binary("add", taken, column(b.binary("mul", dbias, share)))
+            share = number(b, 1 / _rows(x), xs)
+            taken = b.binary("mul", unit, b.binary("mul", dweight, share))
+            taken = b.binary("add", taken, b.binary("mul", dbias, share))
             factor = b.binary("mul", inverse, wide(b, weight))
-            dx = b.cast(b.binary("mul", column(factor), b.binary("sub", gs, taken)), x.dtype)
+            dx = b.cast(b.binary("mul", b.binary("sub", gs, taken), factor), x.dtype)
         return [dx, b.cast(dweight, weight.dtype), b.cast(dbias, bias.dtype)]
 
     t.record([out, mean, variance], [x, weight, bias], backward)
     return out, mean, variance
 
 
-def _volume(x: Value) -> int:
-    """Number of positions of one image."""
+def _rows(x: Value) -> int:
+    """Number of elements of a channel."""
     count = 1
-    for size in x.shape[2:]:
+    for size in x.shape[:-1]:
         count *= size
     return count

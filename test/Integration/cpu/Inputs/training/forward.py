@@ -78,7 +78,7 @@ def batchNorm(x, weight, bias):
 
 
 def convnet(p, data, pool_kind="max", statistics=None, **_):
-    x = data["x"].astype(np.float64)
+    x = np.moveaxis(data["x"].astype(np.float64), -1, 1)
     for i in range(sum(name.endswith("conv.weight") for name in p)):
         x = conv(x, p[f"stages.{i}.conv.weight"], [1, 1], [1, 1], [1, 1], [1, 1])
         if statistics is not None:
