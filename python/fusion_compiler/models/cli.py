@@ -32,6 +32,8 @@ _EPILOG = f"""\
 models: {', '.join(MODELS)}; presets: {', '.join(PRESETS)}
 exit codes: 0 ok, 2 wrong usage or an output that can't be written, 6 disk full.
 """
+#: Each layer is text; a step of more would take minutes to write.
+_MAX_LAYERS = 10000
 #: Sizes that a model has no use for.
 _UNUSED = {
     "mlp": {"heads", "kv_heads", "ffn", "seq", "vocab", "channels", "image", "theta", "pool", "tied"},
@@ -127,6 +129,7 @@ def make_model(name: str, given: dict, recompute: bool = False) -> Model:
         flag = "untied" if option == "tied" and not given[option] else option.replace("_", "-")
         _check(option not in _UNUSED[kind], f"--{flag}: {kind} has no use for it, leave it out")
     s = Sizes(**{**preset, **given})
+    _check(s.layers <= _MAX_LAYERS, f"--layers: {s.layers} is above {_MAX_LAYERS}; give fewer")
     if kind in ("gpt", "llama"):
         _check(s.hidden % s.heads == 0, f"--hidden: {s.hidden} is no multiple of --heads {s.heads}, change one")
         kv_heads = s.kv_heads or s.heads
