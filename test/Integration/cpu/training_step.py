@@ -262,6 +262,12 @@ def inspect(module):
     return run("fusion-run", module, "--inspect").stdout
 
 
+def countCommands(module):
+    """Launches and library calls of a run."""
+    launches, calls = re.search(r"commands: (\d+) launches, (\d+) calls", inspect(module)).groups()
+    return int(launches) + int(calls)
+
+
 def checkModules(folder):
     """Modules of f32, bf16 and f16 against the evaluator's step in f64."""
     for model, flags in MIDDLE.items():
@@ -293,7 +299,11 @@ def checkWays(folder):
     for model, flags in MIDDLE.items():
         plain = Step(folder, f"{model} kept", flags).compile()
         again = Step(folder, f"{model} recomputed", f"{flags} --recompute").compile()
-        equal(f"{model}: recomputing changes no bit", again.execute(), plain.execute())
+        want, fused = plain.execute(), countCommands(plain.module)
+        equal(f"{model}: recomputing changes no bit", again.execute(), want)
+        equal(f"{model}: fusing changes no bit", plain.compile("--no-fuse=horizontal,vertical").execute(), want)
+        alone = countCommands(plain.module)
+        checks.check(f"{model}: fused in less than a fifth of the commands", 5 * fused < alone, f"{fused} of {alone}")
 
 
 # ---- memory -----------------------------------------------------------------
