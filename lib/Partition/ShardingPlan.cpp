@@ -265,6 +265,10 @@ void ShardingPlanner::planOp(Operation *op) {
           local = std::max(local, cut.local / minor);
       }
     }
+    for (Value result : op->getResults())
+      for (unsigned axis : orders.lookup(result))
+        if (llvm::is_contained(axes, axis) && !llvm::is_contained(order, axis))
+          order.push_back(axis);
     for (unsigned axis : axes)
       if (!llvm::is_contained(order, axis))
         order.push_back(axis);
@@ -353,6 +357,9 @@ void ShardingPlanner::recordUse(OpOperand &use, const Sharding &required) {
       ways[axis] = kWhole;
   }
   uses[&use] = std::move(ways);
+  for (const DimSharding &cut : required.dims)
+    if (cut.axes.size() > 1)
+      orders[use.get()] = cut.axes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -411,8 +418,14 @@ bool ShardingPlanner::findWants() {
       for (unsigned axis = 0; axis < mesh.size(); ++axis)
         if (mesh.sizes[axis] > 1)
           any |= (list[axis] = combineUses(result, axis)) >= 0;
-      if (any)
-        wants[result] = std::move(list);
+      if (!any)
+        continue;
+      wants[result] = std::move(list);
+      for (Operation *user : result.getUsers())
+        if (isa<ElementwiseOpInterface>(user))
+          if (auto known = orders.find(user->getResult(0));
+              known != orders.end())
+            orders[result] = SmallVector<unsigned, 2>(known->second);
     }
   return wants != old;
 }
