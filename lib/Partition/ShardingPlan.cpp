@@ -56,7 +56,9 @@ std::optional<unsigned> ShardingPlanner::getWanted(Value value,
 //===----------------------------------------------------------------------===//
 
 /// Axes over which the partial operands of a linear op may stay partial.
-AxisSet ShardingPlanner::findPassed(Operation *op, const OpRule &rule) const {
+AxisSet
+ShardingPlanner::findPassed(Operation *op, const OpRule &rule,
+                            const llvm::DenseSet<Value> &reduced) const {
   auto partialOf = [&](unsigned i) -> AxisSet {
     Value value = op->getOperand(i);
     return reduced.contains(value) ? 0 : shardings.find(value)->second.partial;
@@ -232,7 +234,7 @@ void ShardingPlanner::planOp(Operation *op) {
   plan.axes.resize(rule.factors.size());
   for (const Factor &factor : rule.factors)
     plan.local.push_back(factor.size);
-  plan.passed = findPassed(op, rule);
+  plan.passed = findPassed(op, rule, reduced);
   for (unsigned axis = 0; axis < mesh.size(); ++axis)
     if (mesh.sizes[axis] > 1 && !has(plan.passed, axis))
       if (std::optional<unsigned> f = chooseFactor(op, plan, axis))
@@ -439,7 +441,11 @@ bool ShardingPlanner::gainsAt(OpOperand &use,
     return false;
   const OpPlan &plan = known->second;
   AxisSet partial = shardings.find(use.get())->second.partial;
-  if (plan.operands[use.getOperandNumber()].partial != partial)
+  // What it could keep, whatever the walk before had decided.
+  AxisSet kept = plan.rule.addend == use.getOperandNumber()
+                     ? plan.operands[use.getOperandNumber()].partial
+                     : findPassed(use.getOwner(), plan.rule, {});
+  if (partial & ~kept)
     return false;
   if (plan.rule.addend == use.getOperandNumber() ||
       plan.rule.linearity == Linearity::Sums ||

@@ -69,7 +69,8 @@ private:
   static constexpr int kNeutral = -1, kWhole = -2, kUnread = -3; // else the dim
 
   void planOp(mlir::Operation *op);
-  AxisSet findPassed(mlir::Operation *op, const OpRule &rule) const;
+  AxisSet findPassed(mlir::Operation *op, const OpRule &rule,
+                     const llvm::DenseSet<mlir::Value> &reduced) const;
   struct Choice;
   std::optional<unsigned> chooseFactor(mlir::Operation *op, OpPlan &plan,
                                        unsigned axis);

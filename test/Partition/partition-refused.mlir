@@ -32,7 +32,7 @@ func.func @main(%x: tensor<8xf32> {fusion.sharding = [["dp"]]}) -> tensor<8xf32>
 // -----
 
 // A split sum, of which the last part holds padding.
-// CHECK: [Passed] partition-partial {{.*}}fusion.reduce is split over dp{{.*}} Part=2, Size=5
+// CHECK: [Passed] partition-partial {{.*}}Dim=0, Part=2, Remark="fusion.reduce is split over dp", Size=5
 // CHECK: [Passed] partition-padded {{.*}}the last parts of fusion.reduce hold padding
 fusion.mesh @mesh(dp = 4)
 func.func @main(%x: tensor<5xf32> {fusion.sharding = [["dp"]]}) -> tensor<f32> {
