@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 #include "LocalOps.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -79,9 +78,9 @@ void LocalOpBuilder::maskOperands() {
 }
 
 Operation *LocalOpBuilder::clone() {
-  IRMapping mapping;
-  mapping.map(op->getOperands(), operands);
-  Operation *local = op->clone(mapping);
+  // One value may stand in two places, cut in two ways.
+  Operation *local = op->clone();
+  local->setOperands(operands);
   for (auto [i, result] : llvm::enumerate(local->getResults()))
     if (i < plan.results.size())
       result.setType(getResultType(i));

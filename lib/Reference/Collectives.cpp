@@ -14,10 +14,13 @@ using namespace fusion;
 using namespace fusion::reference;
 
 namespace {
-/// The ranks that an op's axes join, ascending, and this rank's place.
+/// The ranks that an op's axes join, ascending.
 struct Group {
   std::vector<int64_t> ranks;
-  int64_t position = 0;
+  /// Their order: row-major over the axes as the op writes them, as places in
+  /// `ranks`.
+  std::vector<int64_t> order;
+  int64_t position = 0; ///< of this rank in that order
 };
 } // namespace
 
@@ -56,8 +59,17 @@ static llvm::Expected<Group> getGroup(OpT op, const OpContext &context) {
     for (size_t axis = 0; axis < sizes.size(); ++axis)
       member &= joined[axis] || at[axis] == mine[axis];
     if (member) {
+      int64_t place = 0;
+      for (auto name : op.getAxes().template getAsRange<mlir::StringAttr>()) {
+        size_t axis =
+            llvm::find(mesh.getAxisNames(), name) - mesh.getAxisNames().begin();
+        place = place * sizes[axis] + at[axis];
+      }
       if (rank == context.rank)
-        group.position = group.ranks.size();
+        group.position = place;
+      group.order.resize(
+          std::max<size_t>(group.order.size(), static_cast<size_t>(place) + 1));
+      group.order[place] = group.ranks.size();
       group.ranks.push_back(rank);
     }
     ++rank;
@@ -109,8 +121,8 @@ static Results exchange(OpT op, const llvm::Twine &detail, Tensors inputs,
   std::vector<Tensor> results;
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::vector<Tensor> operands;
-    for (const std::vector<Tensor> &brought : **all)
-      operands.push_back(brought[i]);
+    for (int64_t member : group->order)
+      operands.push_back((**all)[member][i]);
     llvm::Expected<Tensor> result = combine(operands, group->position);
     if (!result)
       return result.takeError();
