@@ -122,6 +122,7 @@ def splitPorts(header):
 def readPorts(text):
     """Mesh, arguments and results of a partitioned program's @main."""
     header = next(line for line in text.splitlines() if "func.func @main" in line)
+    header = re.sub(r" loc\([^()]*(?:\([^()]*\)[^()]*)*\)", "", header)
     arguments, results = header.split(") -> ")
     mesh = re.search(r"fusion\.mesh @\w+\(([^)]*)\)", text)
     axes = dict((k, int(v)) for k, v in re.findall(r"(\w+) = (\d+)", mesh[1])) if mesh else {}
@@ -211,3 +212,20 @@ def fails(folder, text, *words):
     (folder / "bad.mlir").write_text(text)
     answer = subprocess.run([str(BIN / words[0]), str(folder / "bad.mlir"), *words[1:]], capture_output=True, text=True)
     return answer.returncode, answer.stderr
+
+
+def runModule(folder, text, inputs, *flags):
+    """Compiles for the ranks of a mesh and runs one process a rank on whole inputs,
+    which the runtime cuts. Outputs by rank, the mesh, and the results' ports."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "m.mlir").write_text(text)
+    local = run("fusion-compile", folder / "m.mlir", *flags, "--stop-after=partition").stdout
+    mesh, _, results = readPorts(local)
+    run("fusion-compile", folder / "m.mlir", *flags, "-o", folder / "m.fsn")
+    words = ["fusion-run", folder / "m.fsn", "--ranks", len(positions(mesh)), "--output-dir", folder / "out"]
+    for name, array in inputs.items():
+        np.save(folder / f"{name}.npy", array)
+        words += ["--input", f"{name}={folder / name}.npy"]
+    run(*words)
+    read = lambda path: {p.stem: np.load(p) for p in path.glob("*.npy")}
+    return [read(folder / f"out/rank{r}") for r in range(len(positions(mesh)))], mesh, results

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from _ranks import compare, counts, interpret, partition, runRanks
+from _ranks import compare, counts, interpret, partition, runModule, runRanks
 from _support import ROOT, Checks
 
 sys.path.insert(0, str(ROOT / "python"))
@@ -59,6 +59,13 @@ class Step:
             C.check(f"{label}: collectives", check(found), str(found))
         return local
 
+    def onHosts(self, mesh, same, *flags):
+        """The compiled module, a process a rank."""
+        label = f"{self.name}, {mesh}, processes {' '.join(flags)}".rstrip()
+        ranks, axes, results = runModule(self.folder / label.replace(" ", "_"), self.text, self.inputs, f"--mesh={mesh}", *flags)
+        wrong = compare(self.whole, ranks, axes, results, same)
+        C.check(label, not wrong, " ".join(wrong)[:300])
+
 
 with tempfile.TemporaryDirectory() as name:
     folder = Path(name)
@@ -68,11 +75,16 @@ with tempfile.TemporaryDirectory() as name:
         exact.on(f"dp={n}", np.array_equal, check=lambda c: c == {"all_reduce": 9})
     for n in (2, 4):
         exact.on(f"dp={n}", np.array_equal, True)
+    for n in (2, 3, 4, 8):
+        exact.onHosts(f"dp={n}", np.array_equal)
+    for n in (2, 4):
+        exact.onHosts(f"dp={n}", np.array_equal, "--shard-state")
     micro = Step(folder, "mlp of integers in micro-batches", f"{MLP} {EXACT} --micro-batches 2")
     micro.on("dp=2", np.array_equal, check=lambda c: c == {"all_reduce": 9})
     exact = Step(folder, "mlp of integers over tp", f"{MLP} {EXACT} --tp")
     for mesh in ("tp=2", "tp=4", "dp=2,tp=2"):
         exact.on(mesh, np.array_equal)
+        exact.onHosts(mesh, np.array_equal)
 
     for name, flags, tolerance in (("mlp", MLP, 1e-5), ("convnet", CONVNET, 1e-4), ("gpt", GPT, 1e-4), ("tied gpt", GPT + " --tied", 1e-4),
                                    ("llama", LLAMA, 1e-4), ("llama again", LLAMA + " --recompute --micro-batches 2", 1e-4)):
@@ -81,9 +93,15 @@ with tempfile.TemporaryDirectory() as name:
             step.on(f"dp={n}", near(tolerance))
         for n in (2, 4):
             step.on(f"dp={n}", near(tolerance), True)
+        if name in ("convnet", "gpt"):
+            step.onHosts("dp=2", near(tolerance))
+            step.onHosts("dp=4", near(tolerance), "--shard-state")
     for name, flags in (("mlp", MLP), ("gpt", GPT), ("tied gpt", GPT + " --tied"), ("llama", LLAMA)):
         step = Step(folder, name + " over tp", flags + " --tp")
         for mesh in ("tp=2", "tp=4", "dp=2,tp=2"):
             step.on(mesh, near(1e-4))
         step.on("dp=2,tp=2", near(1e-4), True)
+        if name == "llama":
+            step.onHosts("tp=2", near(1e-4))
+            step.onHosts("dp=2,tp=2", near(1e-4), "--shard-state")
 sys.exit(C.finish())
