@@ -135,7 +135,8 @@ namespace {
 
 class Scheduler {
 public:
-  Scheduler(const OverlapGraph &graph) : graph(graph) {}
+  Scheduler(const OverlapGraph &graph, const CommModel &comms)
+      : graph(graph), comms(comms), linkFree(comms.getComm().links.size()) {}
   std::vector<OverlapItem> run();
 
 private:
@@ -157,15 +158,21 @@ private:
   void runNode(unsigned node);
 
   const OverlapGraph &graph;
+  const CommModel &comms;
   std::vector<OverlapItem> items;
   std::vector<unsigned> missing;
   std::vector<double> end;
   std::vector<bool> awaited;
   std::vector<unsigned> pending; ///< started collectives, in order
   size_t firstPending = 0;
+  /// When a stream, a communicator, a link and what uses its wires are done
+  /// with what was started.
   std::map<unsigned, double> streamFree;
-  Heap ready; ///< collectives
-  Heap later; ///< kernels, by when their inputs have come
+  std::map<std::pair<const void *, const void *>, double> communicatorFree;
+  std::vector<double> linkFree;
+  double allDone = 0; ///< of what was started
+  Heap ready;         ///< collectives
+  Heap later;         ///< kernels, by when their inputs have come
   std::priority_queue<unsigned, std::vector<unsigned>, std::greater<unsigned>>
       now; ///< kernels whose inputs have come
   double clock = 0;
@@ -218,7 +225,21 @@ void Scheduler::start(unsigned id) {
     else
       await(other);
   }
-  end[id] = streamFree[node.stream] = begin + node.price.us;
+  for (auto [link, free] : llvm::enumerate(linkFree))
+    if (comms.areShared(node.price.link, link))
+      begin = std::max(begin, free);
+  double *communicator = nullptr;
+  if (node.isComm) {
+    Communicator key = getCommunicator(cast<CommunicationOpInterface>(node.op));
+    communicator = &communicatorFree[{key.first.getAsOpaquePointer(),
+                                      key.second.getAsOpaquePointer()}];
+    begin = std::max(begin, *communicator);
+  }
+  end[id] = begin + node.price.us * (1 + comms.getComm().slowdownComm);
+  streamFree[node.stream] = linkFree[node.price.link] = end[id];
+  if (communicator)
+    *communicator = end[id];
+  allDone = std::max(allDone, end[id]);
   items.push_back({node.isComm ? OverlapItem::Start : OverlapItem::Run, id});
   if (node.isComm)
     pending.push_back(id);
@@ -250,7 +271,10 @@ void Scheduler::runNode(unsigned id) {
     firstPending = pending.size();
   }
   items.push_back({OverlapItem::Run, id});
-  clock += node.price.us;
+  // Slowed by what is sent meanwhile.
+  double slowed = node.price.us * (1 + node.price.slowdown);
+  double beside = std::clamp(allDone - clock, 0.0, slowed);
+  clock += beside + (slowed - beside) / (1 + node.price.slowdown);
   end[id] = clock;
   leave(id);
 }
@@ -360,7 +384,7 @@ static void buildSteps(const OverlapGraph &graph, ArrayRef<OverlapItem> items,
 
 OverlapPlan fusion::planOverlap(const OverlapGraph &graph, StepPrices &prices) {
   OverlapPlan plan;
-  plan.items = Scheduler(graph).run();
+  plan.items = Scheduler(graph, prices.getComms()).run();
   runInLine(graph, plan.items);
   for (const OverlapItem &item : plan.items)
     plan.numStarted += item.kind == OverlapItem::Start;
