@@ -47,7 +47,7 @@ struct SimulateStep final : fusion::impl::SimulateStepBase<SimulateStep> {
     }
     if (ranks != 0 && int64_t(ranks) != numRanks) {
       getOperation().emitError("is for ")
-          << numRanks << " ranks, --simulate asks for " << ranks
+          << numRanks << " ranks, --simulate asks for " << uint64_t(ranks)
           << ": compile it for a mesh of that many";
       return signalPassFailure();
     }

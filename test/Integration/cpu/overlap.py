@@ -1,0 +1,135 @@
+"""Communication beside computation, on ranks that are processes.
+
+What the schedule moves must change no bit; gathered layers must stay within their
+budget at every command of the program, and in a region of the arena of that size.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from _support import BIN, Checks, run
+
+C = Checks()
+LAYERS, RANKS, SHARD = 12, 8, (512, 512)  # a shard is 1 MiB, a layer 8 MiB
+BUDGET = 24 << 20
+
+
+def layers():
+    """x = relu(x + the layer), for each layer: its rows are spread over the ranks.
+
+    Compiled with --max-ops=2: otherwise one kernel would read four layers.
+    """
+    whole = f"tensor<{RANKS * SHARD[0]}x{SHARD[1]}xf32>"
+    shard = f"tensor<{SHARD[0]}x{SHARD[1]}xf32>"
+    args = [f'%x0: {whole} {{fusion.name = "x"}}']
+    args += [f'%p{i}: {shard} {{fusion.name = "p{i}", fusion.sharding = [["dp"], []]}}' for i in range(LAYERS)]
+    lines = []
+    for i in range(LAYERS):
+        lines.append(f"  %w{i} = fusion.all_gather %p{i} dim = 0 on @mesh[dp] : ({shard}) -> {whole}")
+        lines.append(f"  %s{i} = fusion.add %x{i}, %w{i} : {whole}")
+        lines.append(f"  %x{i + 1} = fusion.relu %s{i} : {whole}")
+    return (f"fusion.mesh @mesh(dp = {RANKS})\nfunc.func @main({', '.join(args)}) -> "
+            f'({whole} {{fusion.name = "y"}}) attributes {{fusion.partitioned}} {{\n' + "\n".join(lines)
+            + f"\n  return %x{LAYERS} : {whole}\n}}\n")
+
+
+def accesses(line):
+    """(kind, offset, size, allocation) of a command's ranges in the arena."""
+    return [(kind, int(offset), int(size), int(number)) for kind, offset, size, number in
+            re.findall(r"access<(\w+), <@arena, (\d+), (\d+) of (\d+)>", line)]
+
+
+def prefetch(folder):
+    model = folder / "layers.mlir"
+    model.write_text(layers())
+    text = run("fusion-compile", model, "--max-ops=2", "--prefetch-budget=24MiB", "--stop-after=schedule").stdout
+    lines = [line for line in text.splitlines() if re.match(r"\s*fusion\.(launch|call|copy|collective|wait|record) ", line)]
+    first, last, place = {}, {}, {}
+    for i, line in enumerate(lines):
+        for kind, offset, size, number in accesses(line):
+            if '"all_gather"' in line and kind == "write":
+                first[number], place[number] = i, (offset, size)
+            if number in first:
+                last[number] = i
+    C.check("prefetch: every layer is gathered", len(first) == LAYERS, str(len(first)))
+    live = [sum(place[n][1] for n in first if first[n] <= i <= last[n]) for i in range(len(lines))]
+    C.check("prefetch: the peak is within the budget at every command", max(live) <= BUDGET, f"{max(live)} of {BUDGET}")
+    C.check("prefetch: the budget is used", max(live) == BUDGET, f"{max(live)} of {BUDGET}")
+    low, high = min(o for o, _ in place.values()), max(o + s for o, s in place.values())
+    C.check("prefetch: the layers are a ring of slots", high - low <= BUDGET and len({o for o, _ in place.values()}) == 3,
+            f"{high - low} bytes, {len({o for o, _ in place.values()})} slots")
+
+    run("fusion-compile", model, "--max-ops=2", "--prefetch-budget=24MiB", "-o", folder / "layers.fsn")
+    planned = int(re.search(r"peak = (\d+)", text).group(1))
+    seen = int(re.search(r"peak .*\((\d+) bytes\)", run("fusion-run", folder / "layers.fsn", "--inspect").stdout).group(1))
+    C.check("prefetch: the module's arena is the planned one", planned == seen, f"{planned}, {seen}")
+
+    rng = np.random.default_rng(1)
+    x = rng.integers(-4, 5, (RANKS * SHARD[0], SHARD[1])).astype(np.float32)
+    inputs, want = {"x": x}, x
+    for i in range(LAYERS):
+        inputs[f"p{i}"] = rng.integers(-4, 5, x.shape).astype(np.float32)
+        want = np.maximum(want + inputs[f"p{i}"], 0)
+    np.savez(folder / "in.npz", **inputs)
+    run("fusion-run", folder / "layers.fsn", "--ranks", RANKS, "--inputs", folder / "in.npz", "--threads", 1, "--output-dir", folder / "out")
+    wrong = [r for r in range(RANKS) if not np.array_equal(np.load(folder / f"out/rank{r}/y.npy"), want)]
+    C.check("prefetch: every rank has the right values", not wrong, str(wrong) if wrong else "")
+
+    answer = subprocess.run([BIN / "fusion-compile", model, "--max-ops=2", "--prefetch-budget=7MiB", "-o", folder / "no.fsn"], capture_output=True, text=True)
+    C.check("prefetch: a budget below a layer is refused with the bytes needed",
+            answer.returncode == 6 and f"give at least {8 << 20}" in answer.stderr, answer.stderr[:200])
+
+
+def backward():
+    """Products that hide sums: three layers back, a gradient each."""
+    t = "tensor<64x64xf32>"
+    return f"""fusion.mesh @mesh(dp = 2)
+func.func @main(%x: {t} {{fusion.name = "x", fusion.sharding = [["dp"], []]}}, %w: {t} {{fusion.name = "w"}}) -> ({t}, {t}, {t}) attributes {{fusion.partitioned}} {{
+  %a = fusion.matmul %x, %w : {t}, {t}
+  %s = fusion.all_reduce sum, %a on @mesh[dp] : {t}
+  %u = fusion.neg %s : {t}
+  %b = fusion.matmul %a, %w : {t}, {t}
+  %t = fusion.all_reduce mean, %b on @mesh[dp] : {t}
+  %v = fusion.neg %t : {t}
+  %c = fusion.matmul %b, %w : {t}, {t}
+  %d = fusion.neg %c : {t}
+  return %u, %v, %d : {t}, {t}, {t}
+}}
+"""
+
+
+def overlap(folder):
+    model = folder / "backward.mlir"
+    model.write_text(backward())
+    rng = np.random.default_rng(2)
+    np.savez(folder / "b.npz", x=rng.integers(-2, 3, (128, 64)).astype(np.float32), w=rng.integers(-2, 3, (64, 64)).astype(np.float32))
+    results = {}
+    for name, flags in (("beside", []), ("in line", ["--no-overlap"])):
+        text = run("fusion-compile", model, "--device=a100-80gb", *flags, "--stop-after=schedule").stdout
+        C.check(f"overlap: {name}, streams", ("streams = 2" in text) == (name == "beside"))
+        run("fusion-compile", model, "--device=a100-80gb", *flags, "-o", folder / "b.fsn")
+        run("fusion-run", folder / "b.fsn", "--ranks", 2, "--inputs", folder / "b.npz", "--output-dir", folder / name)
+        results[name] = [np.load(folder / name / f"rank{r}/out{i}.npy") for r in range(2) for i in range(3)]
+    C.check("overlap: no bit changes", all(np.array_equal(a, b) for a, b in zip(*results.values())))
+
+
+def simulated(folder):
+    model = folder / "backward.mlir"
+    answer = run("fusion-compile", model, "--device=a100-80gb", "--simulate=2xa100-80gb", "-o", folder / "s.fsn").stdout
+    C.check("simulate: the summary is printed", re.search(r"@main on 2 x a100-80gb: step [0-9.]+ us: computation", answer) is not None, answer[:120])
+    other = subprocess.run([BIN / "fusion-compile", model, "--simulate=8xa100-80gb", "-o", folder / "s.fsn"], capture_output=True, text=True)
+    C.check("simulate: another number of ranks is refused", other.returncode == 3 and "is for 2 ranks, --simulate asks for 8" in other.stderr, other.stderr[:200])
+    for value in ("8", "x", "0xcpu", "8x"):
+        usage = subprocess.run([BIN / "fusion-compile", model, f"--simulate={value}"], capture_output=True, text=True)
+        C.check(f"simulate: --simulate={value} is wrong usage", usage.returncode == 2 and "write RANKSxDEVICE" in usage.stderr)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as name:
+        for case in (prefetch, overlap, simulated):
+            case(Path(name))
+    sys.exit(C.finish())
