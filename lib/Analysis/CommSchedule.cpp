@@ -32,12 +32,9 @@ std::optional<CommOp> fusion::getCommOp(Operation *op) {
       .Default(std::nullopt);
 }
 
-Communicator fusion::getCommunicator(CommunicationOpInterface op) {
-  return {op.getCommunicationMesh(), op.getCommunicationAxes()};
-}
-
 CommGroup StepPrices::getGroup(CommunicationOpInterface op) {
-  auto [it, inserted] = groups.try_emplace(getCommunicator(op));
+  auto [it, inserted] = groups.try_emplace(
+      {op.getCommunicationMesh(), op.getCommunicationAxes()});
   if (!inserted)
     return it->second;
   auto mesh = SymbolTable::lookupNearestSymbolFrom<MeshOp>(
@@ -116,7 +113,6 @@ std::vector<TimedStep> fusion::buildTimedSteps(func::FuncOp function,
                                                StepPrices &prices) {
   std::vector<TimedStep> steps;
   llvm::DenseMap<Operation *, unsigned> ends; // region -> its last step
-  llvm::DenseMap<Communicator, unsigned> lastOf;
   int64_t lastOfMain = -1;
   std::vector<unsigned> awaited; // what the next step of stream 0 waits for
   auto add = [&](Operation &op, unsigned stream,
@@ -126,13 +122,6 @@ std::vector<TimedStep> fusion::buildTimedSteps(func::FuncOp function,
       return false;
     step.stream = stream;
     step.waits = waits;
-    if (auto communication = dyn_cast<CommunicationOpInterface>(op)) {
-      auto [it, inserted] =
-          lastOf.try_emplace(getCommunicator(communication), steps.size());
-      if (!inserted)
-        step.waits.push_back(it->second);
-      it->second = steps.size();
-    }
     steps.push_back(std::move(step));
     return true;
   };

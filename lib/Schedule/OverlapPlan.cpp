@@ -165,10 +165,9 @@ private:
   std::vector<bool> awaited;
   std::vector<unsigned> pending; ///< started collectives, in order
   size_t firstPending = 0;
-  /// When a stream, a communicator, a link and what uses its wires are done
-  /// with what was started.
+  /// When a stream, and a link with what uses its wires, are done with what was
+  /// started.
   std::map<unsigned, double> streamFree;
-  std::map<std::pair<const void *, const void *>, double> communicatorFree;
   std::vector<double> linkFree;
   double allDone = 0; ///< of what was started
   Heap ready;         ///< collectives
@@ -228,17 +227,8 @@ void Scheduler::start(unsigned id) {
   for (auto [link, free] : llvm::enumerate(linkFree))
     if (comms.areShared(node.price.link, link))
       begin = std::max(begin, free);
-  double *communicator = nullptr;
-  if (node.isComm) {
-    Communicator key = getCommunicator(cast<CommunicationOpInterface>(node.op));
-    communicator = &communicatorFree[{key.first.getAsOpaquePointer(),
-                                      key.second.getAsOpaquePointer()}];
-    begin = std::max(begin, *communicator);
-  }
   end[id] = begin + node.price.us * (1 + comms.getComm().slowdownComm);
   streamFree[node.stream] = linkFree[node.price.link] = end[id];
-  if (communicator)
-    *communicator = end[id];
   allDone = std::max(allDone, end[id]);
   items.push_back({node.isComm ? OverlapItem::Start : OverlapItem::Run, id});
   if (node.isComm)
@@ -337,7 +327,6 @@ static void buildSteps(const OverlapGraph &graph, ArrayRef<OverlapItem> items,
                        std::vector<TimedStep> &steps,
                        std::vector<unsigned> &nodeOf) {
   std::vector<int64_t> stepOf(graph.size(), -1);
-  std::map<std::pair<const void *, const void *>, unsigned> lastOf;
   int64_t lastOfMain = -1;
   std::vector<unsigned> awaited;
   for (const OverlapItem &item : items) {
@@ -361,17 +350,6 @@ static void buildSteps(const OverlapGraph &graph, ArrayRef<OverlapItem> items,
     for (unsigned other : node.before)
       if (graph[other].isChained && stepOf[other] >= 0)
         step.waits.push_back(stepOf[other]);
-    if (node.isComm) {
-      Communicator communicator =
-          getCommunicator(cast<CommunicationOpInterface>(node.op));
-      auto [it, inserted] =
-          lastOf.try_emplace({communicator.first.getAsOpaquePointer(),
-                              communicator.second.getAsOpaquePointer()},
-                             steps.size());
-      if (!inserted)
-        step.waits.push_back(it->second);
-      it->second = steps.size();
-    }
     stepOf[item.node] = steps.size();
     if (!isAside) {
       awaited.clear();

@@ -2,8 +2,7 @@
 //
 // From ops to the steps that CommModel.h simulates: kernels by the cost model,
 // collectives by the model of communication, the order of streams from
-// asynchronous regions and awaits. Collectives of one communicator (the same
-// axes) run in list order, whatever their streams.
+// asynchronous regions and awaits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_ANALYSIS_COMMSCHEDULE_H
@@ -51,10 +50,6 @@ private:
 
 /// The kind of a collective; nullopt of another op that communicates.
 std::optional<CommOp> getCommOp(mlir::Operation *op);
-
-/// What tells communicators apart: mesh and axes.
-using Communicator = std::pair<mlir::Attribute, mlir::Attribute>;
-Communicator getCommunicator(CommunicationOpInterface op);
 
 /// The steps of the function in list order: a region starts behind what stream
 /// 0 has before it, an await holds its own stream.
