@@ -17,11 +17,16 @@ using namespace fusion::rt;
 static Module make(const std::string &kind) {
   if (kind.compare(0, 12, "collectives:") == 0)
     return test::collectivesModule(kind.substr(12));
-  if (kind.compare(0, 8, "overlap:") == 0) { // "overlap:RANKS:ELEMENTS:STEPS"
-    unsigned ranks = 0, elements = 0, steps = 0;
-    std::sscanf(kind.c_str(), "overlap:%u:%u:%u", &ranks, &elements, &steps);
-    return test::overlapModule(ranks, elements, int(steps));
+  if (kind.compare(0, 8, "overlap:") == 0) { // ":RANKS:ELEMENTS:STEPS:LAUNCHES"
+    unsigned ranks = 0, elements = 0, steps = 0, launches = 1;
+    std::sscanf(kind.c_str(), "overlap:%u:%u:%u:%u", &ranks, &elements, &steps,
+                &launches);
+    return test::overlapModule(ranks, elements, int(steps), int(launches));
   }
+  if (kind == "padded")
+    return test::paddedModule();
+  if (kind == "batch")
+    return test::batchModule();
   if (kind == "conv")
     return test::convModule(4);
   if (kind == "cuda") { // y = 2 relu(x), on the tests' own driver

@@ -480,7 +480,8 @@ TEST(ModuleFile, WrongLibraryCallsAreRefused) {
           "in a call of the CPU");
   refused([](Command &c) { c.launch.kernel = 99; }, "does not exist");
   refused([](Command &c) { c.launch.grain = 0; }, "grain");
-  refused([](Command &c) { c.kind = CommandKind::Collective; }, "without a mesh");
+  refused([](Command &c) { c.kind = CommandKind::Collective; },
+          "without a mesh");
 }
 
 /// y = x w and z = v w as one call of two members.

@@ -282,7 +282,35 @@ Module test::collectivesModule(const std::string &text) {
   return builder.build();
 }
 
-Module test::overlapModule(uint32_t ranks, int64_t elements, int steps) {
+Module test::paddedModule() {
+  ModuleBuilder builder;
+  builder.module.program.mesh = {"m", {{"dp", 2}}};
+  ByteRange x = builder.input("x", {4}), y = builder.output("y", {4});
+  for (Port *port : {&builder.module.program.inputs[0],
+                     &builder.module.program.outputs[0]}) {
+    port->sharding = {{0}};
+    port->globalShape = {7};
+  }
+  builder.launch(Add, {x, x}, y, {0, 4});
+  return builder.build();
+}
+
+Module test::batchModule() {
+  ModuleBuilder builder(4);
+  builder.module.program.mesh = {"m", {{"dp", 2}}};
+  ByteRange x = builder.input("x", {1, 3}, true);
+  ByteRange y = builder.output("y", {1, 3}, true);
+  builder.module.program.inputs[0].sharding = {{0}, {}};
+  builder.module.program.outputs[0].sharding = {{0}, {}};
+  CollectiveCall sum;
+  sum.axes = {0};
+  Command &command = builder.collective(sum, 0, {{1, 3}}, {x}, {y});
+  command.collective.parts[0].shape[0] = {1, 0};
+  return builder.build();
+}
+
+Module test::overlapModule(uint32_t ranks, int64_t elements, int steps,
+                           int launches) {
   ModuleBuilder builder;
   builder.module.program.mesh = {"m", {{"dp", ranks}}};
   ByteRange x = builder.input("x", {elements});
@@ -293,8 +321,9 @@ Module test::overlapModule(uint32_t ranks, int64_t elements, int steps) {
   builder.event(CommandKind::Record, 0, 0);
   builder.event(CommandKind::Wait, 0, 1);
   for (int i = 0; i < steps; ++i) {
-    Command &twice = builder.launch(Twice, {}, y, {0, elements});
-    twice.launch.operands[0].reads = true;
+    for (int k = 0; k < launches; ++k)
+      builder.launch(Twice, {}, y, {0, elements}).launch.operands[0].reads =
+          true;
     CollectiveCall sum;
     sum.axes = {0};
     builder.collective(sum, 1, {{elements}}, {g}, {g});

@@ -74,10 +74,17 @@ Module convModule(int64_t maxBatch = 1);
 /// on the second axis.
 Module collectivesModule(const std::string &mesh);
 
-/// A program whose compute and communication can overlap: `steps` times y +=
-/// x * 2 in place of `elements` on stream 0, while stream 1 sums g of
-/// `elements` over all ranks as often. Outputs "y", "g".
-Module overlapModule(uint32_t ranks, int64_t elements, int steps);
+/// y = 2 x of 7 elements on two ranks: 4 and 3.
+Module paddedModule();
+
+/// y = the sum over two ranks of x [B, 3], which both cut by rows; B up to 4.
+Module batchModule();
+
+/// A program whose compute and communication can overlap: `steps` times
+/// `launches` kernels double y in place on stream 0, while stream 1 sums g over
+/// all ranks as often. Input "x", outputs "y", "g", of `elements`.
+Module overlapModule(uint32_t ranks, int64_t elements, int steps,
+                     int launches = 1);
 
 /// `module` for a GPU of sm_90: the same kernels as device code, which only the
 /// tests' own driver (cuda/FakeCuda.cpp) can load; a block of 32 threads

@@ -36,16 +36,26 @@ Expected<Identity> fusion::rt::makeIdentity(const RunOptions &options,
                   {"device", ""}};
 }
 
-Status RankContext::meet(const std::string &where) {
-  std::vector<char> here{'1'};
+Status RankContext::meet(const std::string &where, const std::string &what,
+                         int64_t value) {
+  std::string own = std::to_string(value);
+  std::vector<char> bytes(own.begin(), own.end());
   if (rank != 0) {
-    FUSION_RT_TRY(link->set(where + std::to_string(rank), here));
+    FUSION_RT_TRY(link->set(where + std::to_string(rank), bytes));
     return link->get(where).status();
   }
-  for (uint32_t other = 1; other < size; ++other)
-    if (auto value = link->get(where + std::to_string(other)); !value)
-      return value.status();
-  return link->set(where, here);
+  for (uint32_t other = 1; other < size; ++other) {
+    auto theirs = link->get(where + std::to_string(other));
+    if (!theirs)
+      return theirs.status();
+    if (*theirs != bytes)
+      return Status(Code::Usage,
+                    what + " is " + own + " on rank 0 and " +
+                        std::string(theirs->begin(), theirs->end()) +
+                        " on rank " + std::to_string(other) +
+                        "; give all ranks inputs of one");
+  }
+  return link->set(where, bytes);
 }
 
 void fusion::rt::endProcess(const Status &reason) {

@@ -20,8 +20,10 @@ struct RankContext {
       -1; ///< where the events of --profile go; -1: a file of its own
   double traceOrigin = 0; ///< microseconds
 
-  /// Returns when all ranks have called it.
-  Status meet(const std::string &where);
+  /// Returns when all ranks have called it. `Usage` if their `value`s differ,
+  /// which is that of `what`.
+  Status meet(const std::string &where, const std::string &what = {},
+              int64_t value = 0);
 };
 
 /// What the ranks of a job compare.

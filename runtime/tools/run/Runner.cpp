@@ -377,7 +377,7 @@ Status fusion::rt::runLoaded(const RunOptions &options,
   if (rank) {
     // From here on a rank that waits for another one is watched.
     rank->progress->setPhase(RankProgress::Ready);
-    FUSION_RT_TRY(rank->meet("ready"));
+    FUSION_RT_TRY(rank->meet("ready", "the batch", inputs->batch));
     rank->progress->setPhase(RankProgress::Working);
   }
   Report report(options, **session, inputs->batch);
