@@ -26,7 +26,7 @@
 using namespace mlir;
 using namespace fusion;
 
-/// Of a bucket, where the device's file tells nothing of its links.
+/// Of a bucket, where the device's file tells nothing of communication.
 static constexpr int64_t kDefaultBucketBytes = 25 << 20;
 
 /// Parts of a tensor and members of a bucket start at multiples of this.
@@ -36,7 +36,9 @@ namespace {
 
 /// The reductions of one group of ranks, kind and element type.
 struct KeyInfo {
-  LinearCost cost;
+  explicit KeyInfo(CollectiveCost cost) : cost(cost) {}
+
+  CollectiveCost cost;
   int64_t bytes = 0;
   int64_t target = 0;
   /// Bytes of reductions that were not looked at yet.
@@ -49,7 +51,8 @@ class BucketPlanner {
 public:
   BucketPlanner(Block &block, const BucketLimits &limits,
                 const FusionLegality &legality, const CostModel &model)
-      : block(block), limits(limits), legality(legality), model(model) {}
+      : block(block), limits(limits), legality(legality), model(model),
+        comm(model.getDevice()), contention(getContention(model.getDevice())) {}
 
   BucketPlan run();
 
@@ -71,6 +74,8 @@ private:
   const BucketLimits &limits;
   const FusionLegality &legality;
   const CostModel &model;
+  CommModel comm;
+  double contention;
   BucketPlan plan;
   llvm::DenseMap<Operation *, unsigned> numberOf;
   /// When op number n ends if all ran one after the other.
@@ -141,8 +146,7 @@ unsigned BucketPlanner::findKey(Operation *op, unsigned segmentStart) {
                                        type.getEncoding(), segmentStart},
                                       keyInfo.size());
   if (isNew)
-    keyInfo.emplace_back().cost =
-        estimateComm(op, getGroupSize(op), model.getDevice());
+    keyInfo.emplace_back(CollectiveCost(op, comm));
   return it->second;
 }
 
@@ -192,7 +196,7 @@ void BucketPlanner::collect() {
 }
 
 void BucketPlanner::chooseTargets() {
-  bool isKnown = !model.getDevice().links.empty();
+  bool isKnown = model.getDevice().comm.has_value();
   double window = plan.reductions.empty()
                       ? 0
                       : plan.computeUs - plan.reductions.front().readyUs;
@@ -203,15 +207,16 @@ void BucketPlanner::chooseTargets() {
         window <= 0)
       continue;
     double bytes = static_cast<double>(key.bytes), rate = bytes / window;
-    const LinearCost &cost = key.cost;
+    const CollectiveCost &cost = key.cost;
     double best = bytes * cost.usPerByte < window
-                      ? std::max(std::sqrt(kContention * cost.latencyUs *
-                                           bytes / cost.usPerByte),
+                      ? std::max(std::sqrt(contention * cost.latencyUs * bytes /
+                                           cost.usPerByte),
                                  cost.latencyUs / (1 / rate - cost.usPerByte))
                       : std::sqrt(cost.latencyUs * bytes * rate);
     // More than all of it is one bucket.
-    key.target = static_cast<int64_t>(std::clamp(
-        best, static_cast<double>(kAlignment), std::max(bytes, 64.0)));
+    best = std::max(best, static_cast<double>(limits.firstBytes));
+    key.target = static_cast<int64_t>(
+        std::clamp(best, double(kAlignment), std::max(bytes, 64.0)));
   }
 }
 
@@ -255,11 +260,12 @@ void BucketPlanner::computeSuffixes() {
   restBytes.assign(count + 1, 0);
   for (size_t i = count; i-- > 0;) {
     const GradientReduction &reduction = plan.reductions[i];
-    const LinearCost &cost = keyInfo[reduction.key].cost;
+    const CollectiveCost &cost = keyInfo[reduction.key].cost;
+    double ownUs = cost.getUs(reduction.bytes);
     restUs[i] = restUs[i + 1] + cost.usPerByte * reduction.bytes;
     restBytes[i] = restBytes[i + 1] + reduction.bytes;
     endUs[i] =
-        std::max(endUs[i + 1], reduction.readyUs + cost.latencyUs + restUs[i]);
+        std::max(endUs[i + 1], reduction.readyUs + ownUs + restUs[i + 1]);
     keyInfo[reduction.key].rest += reduction.bytes;
   }
 }
@@ -288,19 +294,19 @@ bool BucketPlanner::fits(unsigned index, GradientBucket &bucket,
     refusal.limit = size;
     return false;
   }
-  const LinearCost &cost = key.cost;
+  const CollectiveCost &cost = key.cost;
   double rest =
       restUs[index + 1] +
       cost.latencyUs * std::ceil(static_cast<double>(restBytes[index + 1]) /
                                  static_cast<double>(key.target));
-  double own = cost.usPerByte * reduction.bytes;
   double first = std::max(freeUs, bucket.readyUs) + cost.getUs(bucket.bytes);
-  double apart = std::max(endUs[index + 1], std::max(first, reduction.readyUs) +
-                                                cost.latencyUs + own + rest);
-  double joined =
-      std::max(endUs[index + 1], std::max(freeUs, reduction.readyUs) +
-                                     cost.getUs(bucket.bytes) + own + rest);
-  double gain = kContention * cost.latencyUs;
+  double apart =
+      std::max(endUs[index + 1], std::max(first, reduction.readyUs) +
+                                     cost.getUs(reduction.bytes) + rest);
+  double joined = std::max(
+      endUs[index + 1], std::max(freeUs, reduction.readyUs) +
+                            cost.getUs(bucket.bytes + reduction.bytes) + rest);
+  double gain = contention * cost.latencyUs;
   if (joined > apart + gain) {
     refusal.rule = FusionRule::BucketDelay;
     refusal.value = std::llround(1000 * (joined - apart));

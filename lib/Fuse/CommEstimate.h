@@ -1,36 +1,40 @@
 //===- CommEstimate.h - What a collective takes -----------------*- C++ -*-===//
 //
-// The one place that the fuse phase asks for the time of a communication: a
-// ring over the device's first link. Private to lib/Fuse.
+// The question that the fuse phase has about communication, asked of the cost
+// model: what takes one collective of the graph, by its bytes. Private to
+// lib/Fuse.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_LIB_FUSE_COMMESTIMATE_H
 #define FUSION_LIB_FUSE_COMMESTIMATE_H
 
-#include "fusion/Analysis/DeviceModel.h"
-#include "mlir/IR/Operation.h"
+#include "fusion/Analysis/CommModel.h"
 
 namespace fusion {
 
-/// A collective of `bytes` a rank takes `latencyUs + usPerByte * bytes`.
-struct LinearCost {
+/// Collectives of one kind among one group of ranks.
+class CollectiveCost {
+public:
+  /// Of `collective`, an all_reduce or reduce_scatter. Where its mesh is not
+  /// found there is one rank. `model` must outlive this.
+  CollectiveCost(mlir::Operation *collective, const CommModel &model);
+
+  /// Microseconds for operands of so many bytes.
+  double getUs(int64_t bytes) const {
+    return model->predict(op, static_cast<double>(bytes), group).us;
+  }
+
+  /// Of large ones: what does not depend on the bytes, and the rest a byte.
   double latencyUs = 0, usPerByte = 0;
 
-  double getUs(int64_t bytes) const {
-    return latencyUs + usPerByte * static_cast<double>(bytes);
-  }
+private:
+  const CommModel *model;
+  CommOp op;
+  CommGroup group;
 };
 
-/// Share of its speed that computation loses while a collective runs beside
-/// it, as measured over many kernels and devices: arXiv 2507.03114.
-inline constexpr double kContention = 0.19;
-
-/// The cost of `collective` among `groupSize` ranks. Devices whose file names
-/// no link get figures of processes on one host. `bytes` are those of an
-/// operand: of a scattered or reduced tensor before, of a gathered one the
-/// part.
-LinearCost estimateComm(mlir::Operation *collective, int64_t groupSize,
-                        const DeviceModel &device);
+/// Share of its speed that computation loses while a collective runs beside it.
+double getContention(const DeviceModel &device);
 
 /// Ranks of the group that `collective`, which has the communication
 /// interface, works in; 1 where its mesh is not found.

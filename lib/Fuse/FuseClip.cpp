@@ -36,10 +36,9 @@ namespace {
 /// A term of the sum under the root.
 struct NormTerm {
   Value value;
-  /// The sum over ranks that it is a result of, or null; and what that adds.
+  /// The sum over ranks that it is part of, or null.
   AllReduceOp overRanks;
-  Value local;
-  /// What `local` is the sum of squares of, or null; a cast of it is squared if
+  /// What `value` is the sum of squares of, or null; a cast of it is squared if
   /// `wide` differs from its element type.
   Value gradient;
   Type wide;
@@ -81,9 +80,9 @@ static RankedTensorType getType(Value value) {
 
 static bool isScalar(Value value) { return getType(value).getRank() == 0; }
 
-/// Fills in the gradient if `term.local` is a sum of squares.
+/// Fills in the gradient if the term is a sum of squares.
 static void matchSquares(NormTerm &term) {
-  auto sum = term.local.getDefiningOp<ReduceOp>();
+  auto sum = term.value.getDefiningOp<ReduceOp>();
   if (!sum || sum.getKind() != ReduceKind::Sum || !isScalar(sum))
     return;
   auto product = sum.getInput().getDefiningOp<MulOp>();
@@ -100,34 +99,34 @@ static void matchSquares(NormTerm &term) {
       term.gradient = widened.getInput();
 }
 
-static NormTerm matchTerm(Value value) {
-  NormTerm term{value, {}, value, {}, {}};
-  auto overRanks = value.getDefiningOp<AllReduceOp>();
-  if (overRanks && overRanks.getKind() == ReduceKind::Sum) {
-    term.overRanks = overRanks;
-    term.local = overRanks.getInputs()[cast<OpResult>(value).getResultNumber()];
-  }
-  matchSquares(term);
-  return term;
-}
-
 /// The norm whose root `op` takes, if it takes one of squares.
 static std::optional<GlobalNorm> matchNorm(Operation *op) {
   if (!isa<SqrtOp, RsqrtOp>(op) || !isScalar(op->getResult(0)))
     return std::nullopt;
   GlobalNorm norm{op, {}, true};
-  SmallVector<Value> worklist{op->getOperand(0)};
+  SmallVector<NormTerm> worklist{{op->getOperand(0), {}, {}, {}}};
+  auto isSum = [&](Value value) {
+    return value.getDefiningOp<AddOp>() &&
+           (value.hasOneUse() || value == op->getOperand(0));
+  };
   while (!worklist.empty()) {
-    Value value = worklist.pop_back_val();
-    auto add = value.getDefiningOp<AddOp>();
-    if (!add || (value != op->getOperand(0) && !value.hasOneUse())) {
-      norm.terms.push_back(matchTerm(value));
+    NormTerm term = worklist.pop_back_val();
+    auto overRanks = term.value.getDefiningOp<AllReduceOp>();
+    if (overRanks && !term.overRanks &&
+        overRanks.getKind() == ReduceKind::Sum) {
+      unsigned number = cast<OpResult>(term.value).getResultNumber();
+      worklist.push_back({overRanks.getInputs()[number], overRanks, {}, {}});
       continue;
     }
-    if (auto right = add.getRhs().getDefiningOp<AddOp>())
-      norm.isChain &= !right->hasOneUse();
-    worklist.push_back(add.getRhs());
-    worklist.push_back(add.getLhs());
+    if (isSum(term.value)) {
+      auto add = term.value.getDefiningOp<AddOp>();
+      norm.isChain &= !isSum(add.getRhs());
+      worklist.push_back({add.getRhs(), term.overRanks, {}, {}});
+      worklist.push_back({add.getLhs(), term.overRanks, {}, {}});
+      continue;
+    }
+    matchSquares(term);
+    norm.terms.push_back(term);
   }
   if (!isa<FloatType>(getType(op->getResult(0)).getElementType()) ||
       llvm::none_of(norm.terms, [](auto &term) { return term.gradient; }))
@@ -252,9 +251,20 @@ static Value createSquares(OpBuilder &builder, Location loc, Value value,
   return sum;
 }
 
+/// Terms that one kernel adds: it has an argument for each.
+static constexpr size_t kMaxTerms = 1024;
+
 /// The sum of scalars, in their order.
 static Value createSum(OpBuilder &builder, Location loc,
                        ArrayRef<Value> values) {
+  if (values.size() > kMaxTerms) {
+    SmallVector<Value> sums;
+    for (; !values.empty();
+         values = values.drop_front(std::min(kMaxTerms, values.size())))
+      sums.push_back(createSum(
+          builder, loc, values.take_front(std::min(kMaxTerms, values.size()))));
+    return createSum(builder, loc, sums);
+  }
   if (values.size() <= 2) {
     Value sum = values.front();
     for (Value value : values.drop_front())
@@ -298,14 +308,14 @@ static void dropUnread(AllReduceOp op) {
   op->erase();
 }
 
-/// Erases what computes `value`, as far as nothing reads it.
-static void eraseUnread(Value value) {
+/// Erases what computes `values`, as far as nothing reads it.
+static void eraseUnread(ArrayRef<Value> values) {
   llvm::SmallSetVector<Operation *, 8> worklist;
   auto push = [&](Value operand) {
     if (Operation *op = operand.getDefiningOp())
       worklist.insert(op);
   };
-  push(value);
+  llvm::for_each(values, push);
   while (!worklist.empty()) {
     Operation *op = worklist.pop_back_val();
     if (!op->use_empty() || !isa<AddOp, MulOp, CastOp, ReduceOp>(op))
@@ -331,28 +341,33 @@ void FuseClip::fuse(GlobalNorm &norm) {
   SmallVector<Value> terms;
   llvm::MapVector<Attribute, std::pair<AllReduceOp, SmallVector<Value>>> parts;
   llvm::SmallSetVector<Operation *, 4> oldReductions;
+  SmallVector<Value> replaced;
   int64_t partials = 0;
   for (NormTerm &term : norm.terms) {
     SmallVector<Value> *into = &terms;
-    if (countsRanksTwice(term)) {
-      emitMissed(term.overRanks, FusionRule::ClipRanks);
-      terms.push_back(term.value);
-      continue;
-    }
     if (term.overRanks) {
       auto &group = parts[term.overRanks.getAxesAttr()];
       group.first = term.overRanks;
       into = &group.second;
       oldReductions.insert(term.overRanks);
     }
-    if (!term.gradient) {
-      into->push_back(term.local);
+    bool countsTwice = countsRanksTwice(term);
+    if (countsTwice)
+      emitMissed(term.overRanks, FusionRule::ClipRanks);
+    if (!term.gradient || countsTwice) {
+      into->push_back(term.value);
       continue;
     }
     ++partials;
-    for (Value part : getParts(term.gradient))
-      into->push_back(createSquares(builder, term.local.getLoc(), part,
+    SmallVector<Value> gradients = getParts(term.gradient);
+    for (Value part : gradients)
+      into->push_back(createSquares(builder, term.value.getLoc(), part,
                                     term.wide, lastBehind));
+    // Whoever else reads the sum reads the new one.
+    if (gradients.size() == 1) {
+      term.value.replaceAllUsesWith(into->back());
+      replaced.push_back(term.value);
+    }
   }
   builder.setInsertionPoint(norm.root);
   for (auto &[axes, group] : parts) {
@@ -370,12 +385,12 @@ void FuseClip::fuse(GlobalNorm &norm) {
       << remark::metric("gradients", partials)
       << remark::metric("scaled", scaled.count)
       << remark::metric("collectives", int64_t(parts.size()));
-  eraseUnread(old);
+  replaced.push_back(old);
+  eraseUnread(replaced);
   for (Operation *reduction : oldReductions) {
     SmallVector<Value> locals(reduction->getOperands());
     dropUnread(cast<AllReduceOp>(reduction));
-    for (Value local : locals)
-      eraseUnread(local);
+    eraseUnread(locals);
   }
 }
 
@@ -386,10 +401,12 @@ void FuseClip::runOnOperation() {
     return;
   const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseClip);
   declareRewrite(function, info.id, info.text);
-  SmallVector<GlobalNorm, 1> norms;
+  // Roots stay, while what is under them may be part of several norms.
+  SmallVector<Operation *> roots;
   for (Operation &op : function.getFunctionBody().front())
-    if (std::optional<GlobalNorm> norm = matchNorm(&op))
-      norms.push_back(std::move(*norm));
-  for (GlobalNorm &norm : norms)
-    fuse(norm);
+    if (isa<SqrtOp, RsqrtOp>(op))
+      roots.push_back(&op);
+  for (Operation *root : roots)
+    if (std::optional<GlobalNorm> norm = matchNorm(root))
+      fuse(*norm);
 }

@@ -145,12 +145,16 @@ static Error setNoFuse(CommandLine &line, StringRef value) {
       line.compile.fuseVertical = false;
     else if (kind == "horizontal")
       line.compile.fuseHorizontal = false;
+    else if (kind == "buckets")
+      line.compile.fuseBuckets = false;
+    else if (kind == "clip")
+      line.compile.fuseClip = false;
     else if (kind == "projections")
       line.compile.fuseProjections = false;
     else
-      return usage(
-          "unknown kind of fusion '" + kind +
-          "', --no-fuse, the kinds are: horizontal, projections, vertical");
+      return usage("unknown kind of fusion '" + kind +
+                   "', --no-fuse, the kinds are: buckets, clip, horizontal, "
+                   "projections, vertical");
   }
   return Error::success();
 }
@@ -220,8 +224,9 @@ static const OptionSpec kOptions[] = {
      "cut parameters and optimizer state along their first dimension over dp",
      true, SET(compile.shardState, true)},
     {"no-fuse", "kind,...",
-     "kinds of fusion to leave out: horizontal, projections, vertical", true,
-     setNoFuse},
+     "kinds of fusion to leave out: buckets, clip, horizontal, projections, "
+     "vertical",
+     true, setNoFuse},
     {"max-ops", "n", "consecutive ops of a group's longest path (default 8)",
      true, setMaxOps},
     {"memory-limit", "bytes", "largest memory for intermediates, e.g. 512MiB",

@@ -106,6 +106,10 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
       noFuse.push_back("vertical");
     if (!options.fuseHorizontal)
       noFuse.push_back("horizontal");
+    if (!options.fuseBuckets)
+      noFuse.push_back("buckets");
+    if (!options.fuseClip)
+      noFuse.push_back("clip");
     if (!options.fuseProjections)
       noFuse.push_back("projections");
     fuse.noFuse = ArrayRef<std::string>(noFuse);

@@ -127,3 +127,32 @@ func.func @parts(%a: tensor<4x16xf32>) -> tensor<4x16xf32> {
   %z = fusion.neg %y : tensor<4x16xf32>
   return %z : tensor<4x16xf32>
 }
+
+// -----
+
+// The sum over ranks is written behind the sum of what a rank has.
+// CHECK-LABEL: func @behind
+// CHECK: %[[R:.*]]:3 = fusion.reduce_scatter
+// CHECK-COUNT-3: fusion.reduce sum
+// CHECK: %[[ALL:.*]] = fusion.concat %{{.*}}, %{{.*}}, %{{.*}} axis = 1
+// CHECK: %[[L:.*]] = fusion.reduce sum, %[[ALL]] dims = [0, 1]
+// CHECK: %[[T:.*]] = fusion.all_reduce sum, %[[L]] on @m[dp] : tensor<f32>
+// CHECK: fusion.sqrt %[[T]]
+fusion.mesh @m(dp = 2)
+func.func @behind(%a: tensor<4xf32>, %b: tensor<6x2xf32>, %c: tensor<2xf32>) -> tensor<2xf32> {
+  %r:3 = fusion.reduce_scatter sum, %a, %b, %c dim = 0 on @m[dp] {fusion.bucket = 0 : i64} : (tensor<4xf32>, tensor<6x2xf32>, tensor<2xf32>) -> (tensor<2xf32>, tensor<3x2xf32>, tensor<1xf32>)
+  %qa = fusion.mul %r#0, %r#0 : tensor<2xf32>
+  %la = fusion.reduce sum, %qa dims = [0] : tensor<2xf32>
+  %qb = fusion.mul %r#1, %r#1 : tensor<3x2xf32>
+  %lb = fusion.reduce sum, %qb dims = [0, 1] : tensor<3x2xf32>
+  %qc = fusion.mul %r#2, %r#2 : tensor<1xf32>
+  %lc = fusion.reduce sum, %qc dims = [0] : tensor<1xf32>
+  %t0 = fusion.add %la, %lb : tensor<f32>
+  %t1 = fusion.add %t0, %lc : tensor<f32>
+  %t2 = fusion.all_reduce sum, %t1 on @m[dp] : tensor<f32>
+  %n = fusion.sqrt %t2 : tensor<f32>
+  %f = fusion.broadcast %n dims = [] : tensor<f32> to tensor<2xf32>
+  %g = fusion.div %r#0, %f : tensor<2xf32>
+  %z = fusion.neg %g : tensor<2xf32>
+  return %z : tensor<2xf32>
+}

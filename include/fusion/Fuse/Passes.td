@@ -201,7 +201,7 @@ def BucketCollectives : Pass<"fusion-bucket-collectives", "::mlir::func::FuncOp"
   let options = [
     Option<"firstBytes", "first-bytes", "int64_t", "1048576", "bytes of the first bucket">,
     Option<"bucketBytes", "bucket-bytes", "int64_t", "0",
-           "bytes that buckets grow to, 0: what the cost model finds best, or 25 MiB on a device without links">,
+           "bytes that buckets grow to, 0: what the cost model finds best, or 25 MiB where the device file has no `comm`">,
     Option<"tail", "tail", "int64_t", "1048576", "bytes that the last buckets shrink to, 0: they don't">,
     Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
     Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">

@@ -51,6 +51,8 @@ struct CompileOptions {
   bool fuseVertical = true;
   bool fuseHorizontal = true;
   bool fuseProjections = true;
+  bool fuseBuckets = true;
+  bool fuseClip = true;
   uint64_t memoryLimit = 0;    ///< bytes, 0: none
   bool overlap = true;         ///< communication beside computation
   uint64_t prefetchBudget = 0; ///< bytes of gathered values, 0: the default
