@@ -43,8 +43,9 @@ struct KeyInfo {
   int64_t target = 0;
   /// Bytes of reductions that were not looked at yet.
   int64_t rest = 0;
-  unsigned numBuckets = 0;
+  unsigned numBuckets = 0; ///< closed ones, of tensors
   int open = -1;
+  bool isKnown = false; ///< whether a bucket was opened
 };
 
 class BucketPlanner {
@@ -104,6 +105,13 @@ static bool isCandidate(Operation *op) {
 
 static RankedTensorType getInputType(Operation *op) {
   return cast<RankedTensorType>(op->getOperand(0).getType());
+}
+
+/// Whether a bucket holds more than numbers, such as a loss.
+static bool hasTensor(const BucketPlan &plan, const GradientBucket &bucket) {
+  return llvm::any_of(bucket.members, [&](unsigned member) {
+    return getInputType(plan.reductions[member].op).getRank() > 0;
+  });
 }
 
 void BucketPlanner::numberOps() {
@@ -282,7 +290,7 @@ bool BucketPlanner::fits(unsigned index, GradientBucket &bucket,
   // Doubles from the first one on, and halves what is left at the end.
   double grown =
       std::ldexp(static_cast<double>(std::max<int64_t>(limits.firstBytes, 1)),
-                 std::min(key.numBuckets - 1, 60u));
+                 std::min(key.numBuckets, 60u));
   int64_t size =
       std::min(static_cast<int64_t>(std::min(grown, 1e18)), key.target);
   if (limits.tailBytes > 0)
@@ -320,6 +328,7 @@ void BucketPlanner::close(KeyInfo &key) {
   GradientBucket &bucket = plan.buckets[key.open];
   freeUs = std::max(freeUs, bucket.readyUs) + key.cost.getUs(bucket.bytes);
   key.open = -1;
+  key.numBuckets += hasTensor(plan, bucket);
 }
 
 void BucketPlanner::assign(unsigned index) {
@@ -333,11 +342,11 @@ void BucketPlanner::assign(unsigned index) {
     }
   }
   if (key.open < 0) {
-    if (key.numBuckets == 0 && index > 0)
+    if (!key.isKnown && index > 0)
       plan.refusals.push_back(
           {reduction.op, FusionRule::BucketKey, plan.reductions[index - 1].op});
+    key.isKnown = true;
     key.open = plan.buckets.size();
-    ++key.numBuckets;
     GradientBucket &bucket = plan.buckets.emplace_back();
     bucket.key = reduction.key;
     bucket.reader = reduction.reader;
@@ -362,9 +371,7 @@ void BucketPlanner::finish() {
       number = std::max(number, known.getInt() + 1);
   double now = 0;
   for (GradientBucket &bucket : plan.buckets) {
-    if (llvm::any_of(bucket.members, [&](unsigned member) {
-          return getInputType(plan.reductions[member].op).getRank() > 0;
-        }))
+    if (hasTensor(plan, bucket))
       bucket.number = number++;
     bucket.startUs = std::max(now, bucket.readyUs);
     now = bucket.endUs =
