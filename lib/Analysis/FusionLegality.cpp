@@ -363,7 +363,8 @@ MemberSet::MemberSet(ArrayRef<Operation *> members,
 static bool isUpdate(const MemberSet &members, const FusionLegality &legality) {
   return llvm::all_of(members.ops,
                       [](Operation *op) {
-                        return isa<ElementwiseOpInterface, BroadcastOp>(op);
+                        return isa<ElementwiseOpInterface, BroadcastOp,
+                                   ConcatOp, ReshapeOp>(op);
                       }) &&
          llvm::any_of(members.ops, [&](Operation *op) {
            return legality.isUpdated(op->getResult(0)) && members.escapes(op);
