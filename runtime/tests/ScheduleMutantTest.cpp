@@ -11,6 +11,9 @@
 #include "VerifyModule.h"
 #include "VerifySchedule.h"
 
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <map>
 
@@ -19,17 +22,25 @@ using namespace fusion::rt::testing;
 
 namespace {
 
-/// What the ranks of a job check before they run: their program, and that all
-/// have the same. Empty if they accept.
-std::string verdict(const std::vector<Program> &ranks) {
+/// What the ranks of a job check before they run: their program, with all of
+/// its module if it has one, and that all have the same. Empty if they accept.
+std::string verdict(const std::vector<Program> &ranks,
+                    const Module *module = nullptr) {
   for (const Program &program : ranks) {
-    Status status = verifyMesh(program.mesh);
-    for (const Command &command : program.commands)
-      if (status.ok() && command.kind == CommandKind::Collective)
-        status = verifyCollective(command, program.mesh, program.minBatch,
-                                  program.maxBatch);
-    if (status.ok())
-      status = verifySchedule(program);
+    Status status;
+    if (module) {
+      Module edited = *module;
+      edited.program = program;
+      status = verifyModule(edited, 0);
+    } else {
+      status = verifyMesh(program.mesh);
+      for (const Command &command : program.commands)
+        if (status.ok() && command.kind == CommandKind::Collective)
+          status = verifyCollective(command, program.mesh, program.minBatch,
+                                    program.maxBatch);
+      if (status.ok())
+        status = verifySchedule(program);
+    }
     if (!status.ok())
       return status.message();
   }
@@ -70,11 +81,13 @@ std::string print(const std::vector<Program> &ranks) {
   return text;
 }
 
-uint32_t ranksOf(const Program &program) {
-  uint32_t ranks = 1;
-  for (const auto &axis : program.mesh.axes)
-    ranks *= axis.second;
-  return ranks;
+/// Launches, calls, copies and collectives.
+size_t workOf(const Program &program) {
+  size_t count = 0;
+  for (const Command &command : program.commands)
+    count += command.kind != CommandKind::Record &&
+             command.kind != CommandKind::Wait;
+  return count;
 }
 
 std::vector<Program> onAll(const Program &program) {
@@ -112,9 +125,11 @@ struct Counts {
   std::map<std::string, int> harms;
 };
 
-/// One mutant of each kind of `program`; false if one does harm unseen.
+/// One mutant of each kind of `program` (of `module`, if there is one), up to
+/// `most` of a kind.
 void tryMutants(const Program &program, Random &random,
-                std::map<Mutation, Counts> &counts, int most) {
+                std::map<Mutation, Counts> &counts, int most,
+                const Module *module = nullptr) {
   Exploration right = explore(onAll(program));
   ASSERT_EQ(right.harm, Harm::None) << right.what << print({program});
   for (size_t kind = 0; kind < kMutations; ++kind) {
@@ -125,7 +140,7 @@ void tryMutants(const Program &program, Random &random,
     if (ranks.empty())
       continue;
     Judgement judged = judge(ranks, right.outputs);
-    bool accepted = verdict(ranks).empty();
+    bool accepted = verdict(ranks, module).empty();
     if (judged.harm.empty()) {
       ++count.harmless;
       count.another += judged.another;
@@ -170,39 +185,81 @@ TEST(ScheduleMutants, HarmfulOnesAreRefused) {
   }
 }
 
+/// `program` is right, and so are `count` reorderings of it. Returns how many
+/// of them are another schedule.
+int tryReorderings(const Program &program, Random &random, int count,
+                   const Module *module = nullptr) {
+  Exploration right = explore(onAll(program));
+  EXPECT_TRUE(right.complete);
+  EXPECT_EQ(right.harm, Harm::None) << right.what << print({program});
+  EXPECT_EQ(meaningOf(program, ranksOf(program)).outputs, right.outputs)
+      << print({program});
+  EXPECT_EQ(verdict(onAll(program), module), "") << print({program});
+  int changed = 0;
+  for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
+    Program other = reorder(program, random);
+    Exploration found = explore(onAll(other));
+    EXPECT_EQ(found.harm, Harm::None)
+        << found.what << print({program}) << print({other});
+    EXPECT_EQ(found.outputs, right.outputs)
+        << print({program}) << print({other});
+    EXPECT_EQ(verdict(onAll(other), module), "")
+        << print({program}) << print({other});
+    changed += *scheduleHash(program) != *scheduleHash(other);
+  }
+  return changed;
+}
+
 TEST(ScheduleMutants, LegalReorderingsAreAccepted) {
   Random random(1);
-  uint64_t changed = 0;
+  int changed = 0;
   size_t longest = 0;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 1000 && !HasFailure(); ++i) {
     Program program = makeProgram(random);
-    size_t work = 0;
-    for (const Command &command : program.commands)
-      work += command.kind != CommandKind::Record &&
-              command.kind != CommandKind::Wait;
-    EXPECT_LE(work, 12u);
+    EXPECT_LE(workOf(program), 12u);
     longest = std::max(longest, program.commands.size());
-    Exploration right = explore(onAll(program));
-    ASSERT_TRUE(right.complete);
-    ASSERT_EQ(right.harm, Harm::None) << right.what << print({program});
-    ASSERT_EQ(meaningOf(program, ranksOf(program)).outputs, right.outputs)
-        << print({program});
-    ASSERT_EQ(verdict(onAll(program)), "") << print({program});
-    for (int j = 0; j < 2; ++j) {
-      Program other = reorder(program, random);
-      Exploration found = explore(onAll(other));
-      ASSERT_EQ(found.harm, Harm::None)
-          << found.what << print({program}) << print({other});
-      ASSERT_EQ(found.outputs, right.outputs)
-          << print({program}) << print({other});
-      ASSERT_EQ(verdict(onAll(other)), "")
-          << print({program}) << print({other});
-      changed += *scheduleHash(program) != *scheduleHash(other);
-    }
+    changed += tryReorderings(program, random, 2);
   }
   printf("2000 reorderings, %d of them another schedule; longest %zu\n",
-         int(changed), longest);
-  EXPECT_GE(changed, 1500u);
+         changed, longest);
+  EXPECT_GE(changed, 1500);
+}
+
+/// Modules that the compiler made, in the folder that FUSION_MUTANT_MODULES
+/// names; without constants, on at least two ranks.
+TEST(ScheduleMutants, OfCompiledPrograms) {
+  const char *folder = getenv("FUSION_MUTANT_MODULES");
+  if (!folder)
+    GTEST_SKIP() << "FUSION_MUTANT_MODULES names no folder of modules";
+  std::vector<std::filesystem::path> files;
+  for (const auto &entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".fsn")
+      files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  ASSERT_FALSE(files.empty());
+  Random random(3);
+  std::map<Mutation, Counts> counts;
+  int changed = 0;
+  for (const std::filesystem::path &file : files) {
+    auto loaded = loadModuleFile(file.string());
+    ASSERT_TRUE(bool(loaded)) << loaded.status().message();
+    Module module = (*loaded)->view.module;
+    // Operands tell which command it is; most have no name.
+    for (size_t i = 0; i < module.program.commands.size(); ++i)
+      module.program.commands[i].name = "c" + std::to_string(i);
+    const Program program = module.program;
+    EXPECT_GE(ranksOf(program), 2u) << file;
+    EXPECT_LE(workOf(program), 12u) << file;
+    changed += tryReorderings(program, random, 100, &module);
+    for (int i = 0; i < 100 && !HasFailure(); ++i)
+      tryMutants(program, random, counts, INT_MAX, &module);
+    ASSERT_FALSE(HasFailure()) << file;
+  }
+  report(counts);
+  printf("%zu programs, %zu reorderings, %d of them another schedule\n",
+         files.size(), 100 * files.size(), changed);
+  for (const auto &[kind, count] : counts)
+    EXPECT_GE(count.harmful, 50) << name(kind);
 }
 
 } // namespace

@@ -318,7 +318,7 @@ Program Maker::make() {
     sharded();
     break;
   case 3:
-    program.mesh.axes = {{"a", 2}, {"b", 1}};
+    program.mesh.axes = {{"a", 2}, {"b", chance(10) ? 2 : 1}};
     twoCommunicators();
     break;
   default:

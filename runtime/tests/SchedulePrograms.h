@@ -22,11 +22,19 @@ inline size_t pick(Random &random, size_t count) {
   return size_t(random()) % count;
 }
 
+/// The number of ranks of a program's mesh.
+inline uint32_t ranksOf(const Program &program) {
+  uint32_t ranks = 1;
+  for (const auto &axis : program.mesh.axes)
+    ranks *= axis.second;
+  return ranks;
+}
+
 /// A correct program of one of the shapes of real ones: a backward whose
 /// buckets are reduced on stream 1, prefetched gathers on stream 2 into a ring,
 /// sharded parameters (reduce-scatter, update, gather), two communicators that
 /// share their ranks, or any graph. It has at most 12 launches, copies and
-/// collectives, the events they need, and 2 ranks.
+/// collectives, the events they need, and 2 ranks, sometimes 4.
 Program makeProgram(Random &random);
 
 enum class Mutation {

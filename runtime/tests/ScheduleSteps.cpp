@@ -37,7 +37,7 @@ private:
                 bool writes) const;
 
   bool apart;
-  uint64_t unit = 0;
+  uint64_t unit = 64; ///< bytes of a cell
   size_t stateSize = 0;
   std::vector<Rank> ranks;
 };

@@ -59,8 +59,9 @@ struct Rank {
 };
 
 /// The commands of `programs[r]` on rank r, over cells of one size: the
-/// greatest that divides every range. With `apart`, each allocation has cells
-/// of its own and so has an output that takes over an input's bytes.
+/// greatest that divides 64 bytes and every range, so that a cell is touched as
+/// a whole or not at all. With `apart`, each allocation has cells of its own,
+/// and so has an output that takes over an input's bytes.
 std::vector<Rank> makeSteps(const std::vector<Program> &programs, bool apart);
 
 } // namespace fusion::rt::testing
