@@ -191,6 +191,7 @@ static rt::Status addDeviceCode(ModuleOp kernels,
       return rt::Status(rt::Code::Internal,
                         "kernel " + kernel.symbol + " says no threads");
     kernel.threads = threads.getInt();
+    kernel.waits = code->waits;
     auto used = code->usage.find(kernel.symbol);
     if (used == code->usage.end())
       continue;

@@ -271,6 +271,7 @@ Module cudaModule() {
   kernel.registers = 24;
   kernel.spillBytes = 8;
   kernel.sharedBytes = 512;
+  kernel.waits = true;
   module.kernels = {kernel};
   module.deviceCode = {1, 2, 3};
   module.ptx = {'p', 't', 'x'};
@@ -289,6 +290,7 @@ TEST(ModuleFile, DeviceCodeIsKept) {
   EXPECT_EQ(module.kernels[0].registers, 24u);
   EXPECT_EQ(module.kernels[0].spillBytes, 8u);
   EXPECT_EQ(module.kernels[0].sharedBytes, 512u);
+  EXPECT_TRUE(module.kernels[0].waits);
   EXPECT_EQ(write(module), bytes);
 }
 

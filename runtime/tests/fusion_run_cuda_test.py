@@ -102,7 +102,7 @@ class Cuda(unittest.TestCase):
 
     def test_memory_that_another_process_takes(self):
         out = self.path / "out"
-        for settings in ("stolen=1073741800", "cuModuleLoadDataEx=2", "cuLaunchKernel=2",
+        for settings in ("stolen=1073741800", "cuModuleLoadDataEx=2", "cuLaunchKernelEx=2",
                          "cuGraphInstantiateWithFlags=2", "cuGraphUpload=2",
                          "cuGraphLaunch=2", "cuMemcpyHtoDAsync_v2=2",
                          "cuDevicePrimaryCtxRetain=2", "cuModuleGetFunction=2"):

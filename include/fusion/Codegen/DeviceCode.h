@@ -39,6 +39,8 @@ struct KernelUsage {
 struct DeviceCode {
   std::string ptx;
   bool usesLibdevice = false;
+  /// Entries wait for the kernels before them, and may be launched early.
+  bool waits = false;
   std::vector<uint8_t> cubin;               ///< empty without an assembler
   std::map<std::string, KernelUsage> usage; ///< by entry; as cubin
 };

@@ -14,6 +14,8 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Operator.h"
@@ -92,6 +94,26 @@ static void allowContraction(Module &module) {
     for (Instruction &instruction : instructions(function))
       if (isa<FPMathOperator>(instruction))
         instruction.setHasAllowContract(true);
+}
+
+/// From sm_90 on a launch may begin while the kernel before it ends: an entry
+/// lets the next one come as soon as all of its own blocks have, and waits for
+/// those before it, for good, ahead of any access. By text, as the intrinsics
+/// are no barrier for memory to the optimizer.
+static bool makeEntriesWait(Module &module, StringRef architecture) {
+  if (architecture == "sm_80")
+    return false;
+  auto *type = FunctionType::get(Type::getVoidTy(module.getContext()), false);
+  InlineAsm *wait = InlineAsm::get(
+      type, "griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;",
+      "~{memory}", /*hasSideEffects=*/true);
+  for (Function &function : module)
+    if (!function.isDeclaration() &&
+        function.getCallingConv() == CallingConv::PTX_Kernel) {
+      BasicBlock &entry = function.getEntryBlock();
+      IRBuilder<>(&entry, entry.getFirstInsertionPt()).CreateCall(wait);
+    }
+  return true;
 }
 
 /// Links what the kernels call of libdevice.
@@ -180,6 +202,7 @@ fusion::compileDeviceCode(mlir::ModuleOp kernels,
   if (options.contract)
     allowContraction(*module);
   DeviceCode code;
+  code.waits = makeEntriesWait(*module, options.architecture);
   if (Error error =
           linkLibdevice(*module, options.libdevice, code.usesLibdevice))
     return std::move(error);

@@ -403,6 +403,7 @@ bool Decoder::decode(const fb::Module &from, Module &module) {
                 to.registers = kernel.registers();
                 to.spillBytes = kernel.spill_bytes();
                 to.sharedBytes = kernel.shared_bytes();
+                to.waits = kernel.waits();
                 return text(kernel.symbol(), to.symbol) &&
                        text(kernel.description(), to.description,
                             limits::kHeaderBytes);

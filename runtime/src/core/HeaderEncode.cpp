@@ -255,7 +255,8 @@ std::vector<uint8_t> Encoder::encode(const Module &module) {
     auto description = text(kernel.description);
     kernels.push_back(fb::CreateKernel(builder, symbol, description,
                                        kernel.threads, kernel.registers,
-                                       kernel.spillBytes, kernel.sharedBytes));
+                                       kernel.spillBytes, kernel.sharedBytes,
+                                       kernel.waits));
   }
   auto kernelList = builder.CreateVector(kernels);
   std::vector<fbs::Offset<fb::Import>> imports;

@@ -282,6 +282,9 @@ struct Kernel {
   uint32_t threads = 0;    ///< of a block, for target cuda
   /// What the assembler said; 0: unknown. Of a thread, of a thread, of a block.
   uint32_t registers = 0, spillBytes = 0, sharedBytes = 0;
+  /// Before it touches memory it waits for the end of the kernels before it: it
+  /// may be launched while they run (target cuda).
+  bool waits = false;
 };
 
 /// One function the native code calls in the runtime: it reads the address from

@@ -267,7 +267,7 @@ Status ModuleVerifier::verifyNativeCode() {
                  escape(module.target) + "'");
     for (const Kernel &kernel : module.kernels)
       if (kernel.threads || kernel.registers || kernel.spillBytes ||
-          kernel.sharedBytes)
+          kernel.sharedBytes || kernel.waits)
         return bad("kernel '" + escape(kernel.symbol) +
                    "' is for a GPU, the module is not");
   }

@@ -122,6 +122,9 @@ private:
   Status enqueueAll(int64_t batch, BatchPlan &plan, CUstream first);
   Status enqueueCommand(size_t index, int64_t batch, BatchPlan &plan,
                         CUstream first);
+  /// Whether all that comes next on `stream` waits for is one kernel, of the
+  /// same capture: it may be launched while that ends.
+  bool isBehindKernel(CUstream stream) const;
   Status launch(const KernelLaunch &launch, int64_t batch, CUstream stream,
                 const std::string &name);
   /// The graph for the current addresses, or null.

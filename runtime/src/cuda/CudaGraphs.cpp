@@ -13,6 +13,23 @@ using namespace fusion::rt::cuda;
 
 /// Graphs that are kept for a batch: one a set of addresses.
 static constexpr size_t kGraphsOfBatch = 16;
+/// From CUDA 12.3 on, graphs know of launches before the end of the last one.
+static constexpr int kEarlyLaunchVersion = 12030;
+
+bool CudaExecutor::isBehindKernel(CUstream stream) const {
+  if (driver->version < kEarlyLaunchVersion)
+    return false;
+  int capture = kNotCapturing, type = kNodeKernel + 1;
+  unsigned long long id = 0;
+  CUgraph graph = nullptr;
+  const CUgraphNode *nodes = nullptr;
+  size_t count = 0;
+  return driver->streamCaptureInfo(stream, &capture, &id, &graph, &nodes,
+                                   &count) == kSuccess &&
+         capture == kCapturing && count == 1 &&
+         driver->graphNodeType(nodes[0], &type) == kSuccess &&
+         type == kNodeKernel;
+}
 
 Status CudaExecutor::launch(const KernelLaunch &launch, int64_t batch,
                             CUstream stream, const std::string &name) {
@@ -27,11 +44,16 @@ Status CudaExecutor::launch(const KernelLaunch &launch, int64_t batch,
   if (operands.empty())
     operands.push_back(nullptr);
   void *parameters[] = {operands.data(), &batch};
-  return driver->check(
-      driver->launchKernel(functions[launch.kernel], unsigned(blocks), 1, 1,
-                           view.module.kernels[launch.kernel].threads, 1, 1, 0,
-                           stream, parameters, nullptr),
-      "cuLaunchKernel", name);
+  const Kernel &kernel = view.module.kernels[launch.kernel];
+  CUlaunchAttribute early{};
+  early.id = kLaunchEarly;
+  early.flag = 1;
+  CUlaunchConfig config{unsigned(blocks), 1,      1, kernel.threads, 1, 1, 0,
+                        stream,           &early, 0};
+  config.attributeCount = kernel.waits && isBehindKernel(stream);
+  return driver->check(driver->launchKernelEx(&config, functions[launch.kernel],
+                                              parameters, nullptr),
+                       "cuLaunchKernelEx", name);
 }
 
 Status CudaExecutor::enqueueCommand(size_t index, int64_t batch,

@@ -41,7 +41,24 @@ constexpr int kPointerDevice = 9;     ///< CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 constexpr unsigned kMemoryTypeDevice = 2;
 constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
 constexpr int kCaptureThreadLocal = 1;
-constexpr int kNotCapturing = 0, kCaptureInvalidated = 2;
+constexpr int kNotCapturing = 0, kCapturing = 1, kCaptureInvalidated = 2;
+
+/// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+constexpr int kLaunchEarly = 6;
+constexpr int kNodeKernel = 0; ///< CU_GRAPH_NODE_TYPE_KERNEL
+struct CUlaunchAttribute {
+  int id, pad = 0;
+  union {
+    int flag;
+    char space[64];
+  };
+};
+struct CUlaunchConfig {
+  unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;
+  CUstream stream;
+  CUlaunchAttribute *attributes;
+  unsigned attributeCount;
+};
 
 struct CUgraphExecUpdateResultInfo {
   int result;
@@ -78,15 +95,17 @@ struct CUgraphExecUpdateResultInfo {
   ENTRY(moduleUnload, "cuModuleUnload", CUmodule)                              \
   ENTRY(moduleGetFunction, "cuModuleGetFunction", CUfunction *, CUmodule,      \
         const char *)                                                          \
-  ENTRY(launchKernel, "cuLaunchKernel", CUfunction, unsigned, unsigned,        \
-        unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,   \
-        void **)                                                               \
+  ENTRY(launchKernelEx, "cuLaunchKernelEx", const CUlaunchConfig *,            \
+        CUfunction, void **, void **)                                          \
   ENTRY(streamCreate, "cuStreamCreate", CUstream *, unsigned)                  \
   ENTRY(streamDestroy, "cuStreamDestroy_v2", CUstream)                         \
   ENTRY(streamSynchronize, "cuStreamSynchronize", CUstream)                    \
   ENTRY(streamQuery, "cuStreamQuery", CUstream)                                \
   ENTRY(streamWaitEvent, "cuStreamWaitEvent", CUstream, CUevent, unsigned)     \
   ENTRY(streamIsCapturing, "cuStreamIsCapturing", CUstream, int *)             \
+  ENTRY(streamCaptureInfo, "cuStreamGetCaptureInfo_v2", CUstream, int *,       \
+        unsigned long long *, CUgraph *, const CUgraphNode **, size_t *)       \
+  ENTRY(graphNodeType, "cuGraphNodeGetType", CUgraphNode, int *)               \
   ENTRY(streamBeginCapture, "cuStreamBeginCapture_v2", CUstream, int)          \
   ENTRY(streamEndCapture, "cuStreamEndCapture", CUstream, CUgraph *)           \
   ENTRY(eventCreate, "cuEventCreate", CUevent *, unsigned)                     \

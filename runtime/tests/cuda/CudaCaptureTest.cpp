@@ -101,6 +101,48 @@ TEST_F(CudaCaptureTest, RunsBecomeNodesOfTheCallersGraph) {
   EXPECT_EQ(z.values(), sumOf(sumOf(later)));
 }
 
+/// y = 2 relu(x) for 64 floats: two kernels, the second on y alone.
+Module chainModule(bool waits) {
+  ModuleBuilder builder;
+  ByteRange x = builder.input("x", {64}), y = builder.output("y", {64});
+  builder.launch(Relu, {x}, y, {0, 64});
+  builder.launch(Twice, {}, y, {0, 64});
+  Module module = forCuda(builder.build());
+  for (Kernel &kernel : module.kernels)
+    kernel.waits = waits;
+  return module;
+}
+
+/// Kernels that wait for themselves begin while the kernel before them ends.
+TEST_F(CudaCaptureTest, KernelsBehindKernelsBeginEarly) {
+  struct Case {
+    Module module;
+    uint64_t own, captured;
+  };
+  // Of one run: all but its first kernel. Of two in a capture: all but one.
+  // Behind a kernel and a copy, and behind nothing, it is as ever.
+  Module sum = sumModule();
+  for (Kernel &kernel : sum.kernels)
+    kernel.waits = true;
+  for (const Case &each : {Case{chainModule(true), 1, 3},
+                           Case{chainModule(false), 0, 0}, Case{sum, 0, 0}}) {
+    auto session = cudaSession(each.module);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    DeviceBuffer x(numbers(64)), y(64);
+    uint64_t before = fakeCudaCount("early launches");
+    EXPECT_OK(run(**session, x.get(), y.get()));
+    EXPECT_EQ(fakeCudaCount("early launches"), before + each.own);
+    begin();
+    EXPECT_OK(enqueue(**session, x.get(), y.get()));
+    EXPECT_OK(enqueue(**session, x.get(), y.get()));
+    EXPECT_EQ(end(), kSuccess);
+    EXPECT_EQ(fakeCudaCount("early launches"),
+              before + each.own + each.captured);
+    driver->graphExecDestroy(graph);
+    graph = nullptr;
+  }
+}
+
 /// Before, between and after, the session runs as ever, on any stream.
 TEST_F(CudaCaptureTest, OtherRunsGoOn) {
   auto session = cudaSession(sumModule());

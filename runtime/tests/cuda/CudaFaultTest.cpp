@@ -51,7 +51,7 @@ TEST_F(CudaTest, EveryFailureIsAnErrorAndLeavesNothing) {
       "cuMemGetInfo_v2",      "cuMemAlloc_v2",
       "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
       "cuMemcpyDtoDAsync_v2", "cuModuleLoadDataEx",
-      "cuModuleGetFunction",  "cuLaunchKernel",
+      "cuModuleGetFunction",  "cuLaunchKernelEx",
       "cuStreamCreate",       "cuStreamQuery",
       "cuStreamWaitEvent",    "cuStreamBeginCapture_v2",
       "cuStreamEndCapture",   "cuEventCreate",
@@ -342,10 +342,10 @@ TEST_F(CudaTest, FailedCommandsAreNamed) {
   std::vector<float> x = numbers(64), y(64);
   const void *input = x.data();
   void *output = y.data();
-  fakeCudaFail("cuLaunchKernel", 1, 1);
+  fakeCudaFail("cuLaunchKernelEx", 1, 1);
   Status status = (*session)->run(1, &input, &output);
   EXPECT_EQ(status.op(), "launch4");
-  EXPECT_HAS(status.message(), "cuLaunchKernel failed");
+  EXPECT_HAS(status.message(), "cuLaunchKernelEx failed");
   fakeCudaFail("cuMemcpyDtoDAsync_v2", 0, 1);
   EXPECT_EQ((*session)->run(1, &input, &output).op(), "copy1");
   EXPECT_TRUE((*session)->run(1, &input, &output).ok());

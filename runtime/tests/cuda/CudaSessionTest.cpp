@@ -26,7 +26,7 @@ TEST_F(CudaTest, HostBuffersAreCopiedAroundOneGraph) {
   EXPECT_EQ(fakeCudaCount("cuMemcpyDtoHAsync_v2"), 3u);
   EXPECT_EQ(fakeCudaCount("cuGraphInstantiateWithFlags"), 1u);
   EXPECT_EQ(fakeCudaCount("cuGraphLaunch"), 3u);
-  EXPECT_EQ(fakeCudaCount("cuLaunchKernel"), 2u); // while it was captured
+  EXPECT_EQ(fakeCudaCount("cuLaunchKernelEx"), 2u); // while it was captured
   Counters counters = (*session)->executor().counters();
   EXPECT_EQ(counters.runs, 3u);
   EXPECT_EQ(counters.launches, 6u);
@@ -292,7 +292,7 @@ TEST_F(CudaTest, AKernelStandsInForALibrary) {
     expected.push_back(value < 0 ? 0 : value);
   EXPECT_OK(run(**session, x.data(), y.data()));
   EXPECT_EQ(y, expected);
-  EXPECT_EQ(fakeCudaCount("cuLaunchKernel"), 1u);
+  EXPECT_EQ(fakeCudaCount("cuLaunchKernelEx"), 1u);
   // Said once, with the reason.
   EXPECT_OK(run(**session, x.data(), y.data()));
   std::vector<std::string> notes = (*session)->executor().notes();
@@ -318,7 +318,7 @@ TEST_F(CudaTest, EmptyWorkIsLeftOut) {
   auto session = cudaSession(forCuda(builder.build()));
   ASSERT_TRUE(session.ok()) << session.status().message();
   EXPECT_OK(run(**session, nullptr, nullptr));
-  EXPECT_EQ(fakeCudaCount("cuLaunchKernel"), 0u);
+  EXPECT_EQ(fakeCudaCount("cuLaunchKernelEx"), 0u);
 }
 
 } // namespace

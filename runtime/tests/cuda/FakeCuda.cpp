@@ -175,22 +175,27 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
     }
   return kNotFound;
 }
-CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
-                        unsigned gridZ, unsigned blockX, unsigned blockY,
-                        unsigned blockZ, unsigned shared, CUstream stream,
-                        void **parameters, void **extra) {
-  ENTER("cuLaunchKernel", true);
-  if (gridX == 0 || gridY != 1 || gridZ != 1 || blockX != 32 || blockY != 1 ||
-      blockZ != 1 || shared != 0 || extra)
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
+                          void **parameters, void **extra) {
+  ENTER("cuLaunchKernelEx", true);
+  if (config->gridX == 0 || config->gridY != 1 || config->gridZ != 1 ||
+      config->blockX != 32 || config->blockY != 1 || config->blockZ != 1 ||
+      config->sharedBytes != 0 || config->attributeCount > 1 || extra)
     return kInvalidValue;
+  if (config->attributeCount) {
+    if (config->attributes->id != kLaunchEarly || config->attributes->flag != 1)
+      return kInvalidValue;
+    ++state().counts["early launches"];
+  }
   const std::string &name = *reinterpret_cast<std::string *>(function);
   size_t count = name == "add" ? 3 : name == "twice" ? 1 : 2;
   // The arguments are read now, as the driver does.
   std::vector<CUdeviceptr> operands(count);
   std::memcpy(operands.data(), parameters[0], count * sizeof(CUdeviceptr));
+  uint64_t floats = uint64_t(config->gridX) * 32;
   return submit(
-      stream,
-      {name, [=] { return runKernel(name, operands, uint64_t(gridX) * 32); }});
+      config->stream,
+      {name, [=] { return runKernel(name, operands, floats); }, true});
 }
 CUresult cuStreamCreate(CUstream *stream, unsigned) {
   ENTER("cuStreamCreate", true);
@@ -227,6 +232,10 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   Clock &clock = capture->clocks[stream];
   for (auto [each, time] : from->clock)
     clock[each] = std::max(clock[each], time);
+  auto &last = capture->last[stream];
+  for (CUgraphNode node : from->last)
+    if (!std::count(last.begin(), last.end(), node))
+      last.push_back(node);
   ++clock[stream];
   return kSuccess;
 }
@@ -235,7 +244,28 @@ CUresult cuStreamIsCapturing(CUstream stream, int *status) {
   Capture *capture = state().capture.get();
   *status = !capture || !capture->clocks.count(stream) ? kNotCapturing
             : capture->isInvalid                       ? kCaptureInvalidated
-                                                       : 1;
+                                                       : kCapturing;
+  return kSuccess;
+}
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int *status,
+                                   unsigned long long *, CUgraph *,
+                                   const CUgraphNode **nodes, size_t *count) {
+  ENTER("cuStreamGetCaptureInfo_v2", true);
+  Capture *capture = state().capture.get();
+  *status = kNotCapturing;
+  if (!capture || !capture->clocks.count(stream))
+    return kSuccess;
+  *status = kCapturing;
+  auto &last = capture->last[stream];
+  *nodes = last.data();
+  *count = last.size();
+  return kSuccess;
+}
+CUresult cuGraphNodeGetType(CUgraphNode node, int *type) {
+  ENTER("cuGraphNodeGetType", true);
+  const auto &steps = state().capture->steps;
+  auto index = reinterpret_cast<uintptr_t>(node) - 1;
+  *type = steps.at(index).isKernel ? kNodeKernel : kNodeKernel + 1;
   return kSuccess;
 }
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
@@ -286,6 +316,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   if (capture && capture->clocks.count(stream)) {
     to->capture = capture;
     to->clock = capture->clocks[stream];
+    to->last = capture->last[stream];
   }
   return kSuccess;
 }

@@ -12,7 +12,8 @@ extern "C" {
 /// Forgets counts, injected failures and a lost device; live objects stay.
 void fakeCudaReset();
 /// How often `entry` ("cuMemAlloc_v2") was called since the last reset; "all":
-/// any that does more than push a context or tell a name.
+/// any that does more than push a context or tell a name; "early launches":
+/// kernels that may begin while the one before them ends.
 uint64_t fakeCudaCount(const char *entry);
 /// The call of `entry` after `skipped` others gives `result`.
 void fakeCudaFail(const char *entry, uint64_t skipped, int result);

@@ -100,6 +100,8 @@ CUresult test::submit(CUstream stream, Step step) {
   if (capture && capture->clocks.count(stream)) {
     ++capture->clocks[stream][stream];
     capture->steps.push_back(std::move(step));
+    capture->last[stream] = {
+        reinterpret_cast<CUgraphNode>(capture->steps.size())};
     return kSuccess;
   }
   return step.act();

@@ -35,6 +35,7 @@ struct Allocation {
 struct Step {
   std::string kind;
   std::function<CUresult()> act;
+  bool isKernel = false;
 };
 
 /// How far each stream of a capture is known to have come.
@@ -44,12 +45,15 @@ struct Capture {
   CUstream origin;
   std::vector<Step> steps;
   std::map<CUstream, Clock> clocks; ///< of the streams that take part
-  bool isInvalid = false;           ///< something was asked for that it can't
+  /// What comes next on a stream waits for: steps, by number from 1 on.
+  std::map<CUstream, std::vector<CUgraphNode>> last;
+  bool isInvalid = false; ///< something was asked for that it can't
 };
 
 struct FakeEvent {
   Capture *capture = nullptr; ///< it was recorded in
   Clock clock;
+  std::vector<CUgraphNode> last;
   double time = 0;
 };
 

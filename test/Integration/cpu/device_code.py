@@ -91,6 +91,16 @@ class Compiled:
         return self.bytes[int(found[1]):int(found[1]) + int(found[2])] if found else b""
 
 
+def waits(ptx):
+    """Entries that wait, once, for the kernels before them ahead of any access to memory that these write."""
+    found = []
+    for name, body in re.findall(r"\.visible \.entry (\w+)\((.*?)\n}", ptx, re.S):
+        before, wait, after = body.partition("griddepcontrol.wait;")
+        if wait and ".global" not in before.replace("cvta.to.global", "") and "griddepcontrol" not in after:
+            found.append(name)
+    return found
+
+
 def checkCode(folder):
     for target, version in TARGETS.items():
         for element in ("f32", "bf16", "f16", "f64"):
@@ -102,6 +112,7 @@ def checkCode(folder):
             checks.check(f"{name}: registers", all(0 < used <= 255 for _, used, _ in code.kernels.values()))
             checks.check(f"{name}: no spills", all(spilled == 0 for _, _, spilled in code.kernels.values()))
             checks.check(f"{name}: nothing is called", not re.search(r"^\s*call", code.ptx, re.M) or element == "f64")
+            checks.check(f"{name}: waits for kernels before it", waits(code.ptx) == ([] if target == "sm_80" else code.entries))
             checks.check(f"{name}: NaN passes max", "max.NaN.f32" in code.ptx or element == "f64")
             checks.check(f"{name}: precise", "div.rn." in code.ptx and "sqrt.rn." in code.ptx)
 
@@ -115,6 +126,7 @@ def checkAccesses(folder):
             checks.check(f"{name} {element}: 16-byte accesses",
                          loads and stores and all(wide in op for op in loads + stores), set(loads + stores))
             checks.check(f"{name} {element}: parameters in place", "ld.param.b64" in code.ptx and ".local" not in code.ptx)
+            checks.check(f"{name} {element}: waits for kernels before it", waits(code.ptx) == code.entries)
     strict = Compiled(folder, chain("f32"), "--target=cuda:sm_90", "--fp=strict")
     fast = Compiled(folder, chain("f32"), "--target=cuda:sm_90")
     checks.check("strict rounds products", "fma." not in strict.ptx and "mul.rn.f32" in strict.ptx)
