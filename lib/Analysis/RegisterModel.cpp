@@ -23,8 +23,11 @@ using namespace fusion;
 
 static constexpr int64_t kWarp = 32;
 static constexpr int64_t kAccessBytes = 16, kMostLanes = 8;
-/// Of the loop: threads, and elements from which on a thread has two vectors.
-static constexpr int64_t kLoopThreads = 128;
+/// Of the loop: threads, those where there is much work or are many elements,
+/// the most ops that are not much work, and the elements from which on a thread
+/// has two vectors.
+static constexpr int64_t kLoopThreads = 256, kWorkThreads = 128;
+static constexpr size_t kFewOps = 32;
 static constexpr int64_t kManyElements = int64_t(1) << 22;
 /// Of rows: threads at least and at most, elements of a row that a thread
 /// holds, also where there are the most threads, and registers for the rest
@@ -319,13 +322,17 @@ bool ThreadModel::isTile() const {
 }
 
 void ThreadModel::estimateLoop(KernelResources &resources) {
-  if (llvm::any_of(members.ops, isSerial))
+  bool isWork = members.ops.size() > kFewOps;
+  if (llvm::any_of(members.ops, isSerial)) {
+    isWork = true;
     lanes = 1;
+  }
   int64_t elements = 0;
   for (Value value : stored)
     elements = std::max(elements, legality.getNumElements(value));
   int64_t vectors = elements >= kManyElements ? 2 : 1;
-  resources.threadsPerBlock = kLoopThreads;
+  resources.threadsPerBlock =
+      isWork || vectors > 1 ? kWorkThreads : kLoopThreads;
   resources.elementsPerThread = lanes * vectors;
   int64_t others = (vectors - 1) * std::max(sumPacked(true), sumPacked(false));
   int64_t base = resources.registersPerThread + others + 8 * getMoves();

@@ -6,8 +6,8 @@
 // CHECK: func.func @k1(
 // CHECK-SAME: fusion.grain = 1 : i64
 // CHECK-SAME: fusion.operands = 9 : i64
-// CHECK-SAME: fusion.threads = 128 : i64
-// CHECK-SAME: fusion.units = #fusion.extent<0 * B + 384>
+// CHECK-SAME: fusion.threads = 256 : i64
+// CHECK-SAME: fusion.units = #fusion.extent<0 * B + 192>
 // CHECK: arith.divui
 // CHECK-NOT: llvm.mlir.addressof
 // CHECK: call @[[MEMBER]](
@@ -31,9 +31,9 @@ func.func @equal(%a: tensor<65536xf32>, %b: tensor<65536xf32>,
 // CHECK: scf.index_switch
 // CHECK: call @k0(
 // CHECK: call @k1(
-func.func @unequal(%a: tensor<1024xf32>, %b: tensor<1025xf32>)
-    -> (tensor<1024xf32>, tensor<1025xf32>) {
-  %0 = fusion.neg %a : tensor<1024xf32>
-  %1 = fusion.neg %b : tensor<1025xf32>
-  return %0, %1 : tensor<1024xf32>, tensor<1025xf32>
+func.func @unequal(%a: tensor<2048xf32>, %b: tensor<2049xf32>)
+    -> (tensor<2048xf32>, tensor<2049xf32>) {
+  %0 = fusion.neg %a : tensor<2048xf32>
+  %1 = fusion.neg %b : tensor<2049xf32>
+  return %0, %1 : tensor<2048xf32>, tensor<2049xf32>
 }

@@ -24,7 +24,7 @@
 // Not worth a tile: a side of 8.
 // CHECK-NOT: @k2.shared
 // CHECK: func.func @k2(
-// CHECK-SAME: fusion.threads = 128 : i64
+// CHECK-SAME: fusion.threads = 256 : i64
 func.func @main(%a: tensor<100x70xf32>, %b: tensor<3x64x100xf32>,
                 %c: tensor<3x100x64xf32>, %d: tensor<100x8xf32>)
     -> (tensor<70xf32>, tensor<3x100x64xf32>, tensor<8x100xf32>) {

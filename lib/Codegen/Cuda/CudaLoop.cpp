@@ -12,8 +12,13 @@ using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
 
-static constexpr int64_t kThreads = 128;
-/// Elements from which on a thread takes two vectors: there are blocks enough.
+/// A device starts about a block a nanosecond: vectors that take no longer than
+/// that come in large blocks. Those of much work are dealt more evenly, and to
+/// threads that may have a number of registers between the powers of two.
+static constexpr int64_t kThreads = 256, kThreadsOfWork = 128;
+static constexpr size_t kFewOps = 32;
+/// Elements from which on a thread takes two vectors: there are blocks enough,
+/// and what they start with is hidden behind the others' accesses.
 static constexpr int64_t kManyElements = int64_t(1) << 22;
 
 /// Ops with a loop or a search of their own for each element: lanes would only
@@ -40,7 +45,9 @@ std::optional<KernelShape> codegen::emitCudaLoop(KernelTask &task,
   SmallVector<Extent> shape(k.extents.getShape(first));
   WalkPlan plan =
       planWalk(shape, findMergeable(task.ops, type.getShape()), true);
-  int64_t lanes = llvm::any_of(task.ops, isSerial) ? 1 : findWidestAccess(task);
+  bool hasSerial = llvm::any_of(task.ops, isSerial);
+  bool isWork = hasSerial || task.ops.size() > kFewOps;
+  int64_t lanes = hasSerial ? 1 : findWidestAccess(task);
   // A run that is all of the shape may end within a vector.
   if (!plan.isRun())
     lanes = findPowerOfTwo(plan.inner, lanes);
@@ -53,7 +60,8 @@ std::optional<KernelShape> codegen::emitCudaLoop(KernelTask &task,
   bool isMany = elements->isStatic() ? elements->base >= kManyElements
                                      : elements->scale >= kManyElements;
   int64_t perThread = isMany && plan.lastUnit == plan.firstInner ? 2 : 1;
-  int64_t perBlock = kThreads * perThread;
+  int64_t threads = isWork || isMany ? kThreadsOfWork : kThreads;
+  int64_t perBlock = threads * perThread;
 
   struct Pending {
     Value value;
@@ -88,7 +96,7 @@ std::optional<KernelShape> codegen::emitCudaLoop(KernelTask &task,
       k.op<arith::MulIOp>(k.block, k.constantI64(perBlock)), k.thread);
   auto vectorOf = [&](int64_t i) {
     return i == 0 ? start
-                  : k.op<arith::AddIOp>(start, k.constantI64(i * kThreads));
+                  : k.op<arith::AddIOp>(start, k.constantI64(i * threads));
   };
   Value total = k.value(k.size(*elements));
   Value width = k.constantI64(lanes);
@@ -135,7 +143,7 @@ std::optional<KernelShape> codegen::emitCudaLoop(KernelTask &task,
     k.b.setInsertionPointToStart(choice.elseBlock());
     computeGuarded();
   }
-  return KernelShape{*elements, perBlock * lanes, kThreads};
+  return KernelShape{*elements, perBlock * lanes, threads};
 }
 
 std::optional<KernelShape> codegen::emitCudaScatter(KernelTask &task,
@@ -143,7 +151,7 @@ std::optional<KernelShape> codegen::emitCudaScatter(KernelTask &task,
   // A unit is an element of the slice: a thread each.
   KernelBuilder &k = task.k;
   Value unit = k.op<arith::AddIOp>(
-      k.op<arith::MulIOp>(k.block, k.constantI64(kThreads)), k.thread);
+      k.op<arith::MulIOp>(k.block, k.constantI64(kThreadsOfWork)), k.thread);
   auto scatter = task.stores.front().first.getDefiningOp<ScatterOp>();
   if (!scatter) {
     reason = "the only output must be the scatter's result";
@@ -162,8 +170,8 @@ std::optional<KernelShape> codegen::emitCudaScatter(KernelTask &task,
             shape = emitScatter(task, reason);
           });
   if (shape) {
-    shape->grain = kThreads;
-    shape->threads = kThreads;
+    shape->grain = kThreadsOfWork;
+    shape->threads = kThreadsOfWork;
   }
   return shape;
 }

@@ -7,20 +7,23 @@
 
 #include "Assembler.h"
 
+#include "fusion/IR/FusionDialect.h"
+
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Operator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/Operator.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -87,8 +90,8 @@ createMachine(const fusion::DeviceCodeOptions &options, StringRef feature) {
   return machine;
 }
 
-/// Lets products and sums of the kernels be contracted: by flags, as a function of
-/// libdevice computes its tails by products and sums that must stay apart.
+/// Lets products and sums of the kernels be contracted: by flags, as a function
+/// of libdevice computes its tails by products and sums that must stay apart.
 static void allowContraction(Module &module) {
   for (Function &function : module)
     for (Instruction &instruction : instructions(function))
@@ -96,20 +99,42 @@ static void allowContraction(Module &module) {
         instruction.setHasAllowContract(true);
 }
 
+/// Entries of at most this many blocks make way for the next kernel from their
+/// start on. The blocks of more would compete with it.
+static constexpr int64_t kMostBlocksEarly = 1024;
+
+/// The entries of few blocks at any batch.
+static StringSet<> findSmallEntries(mlir::ModuleOp kernels) {
+  StringSet<> small;
+  for (auto kernel : kernels.getOps<mlir::LLVM::LLVMFuncOp>()) {
+    auto units = kernel->getAttrOfType<fusion::ExtentAttr>("fusion.units");
+    auto grain = kernel->getAttrOfType<mlir::IntegerAttr>("fusion.grain");
+    if (units && grain && units.getScale() == 0 &&
+        divideCeil(uint64_t(units.getBase()), uint64_t(grain.getInt())) <=
+            uint64_t(kMostBlocksEarly))
+      small.insert(kernel.getSymName());
+  }
+  return small;
+}
+
 /// From sm_90 on a launch may begin while the kernel before it ends: an entry
-/// lets the next one come as soon as all of its own blocks have, and waits for
-/// those before it, for good, ahead of any access. By text, as the intrinsics
-/// are no barrier for memory to the optimizer.
-static bool makeEntriesWait(Module &module, StringRef architecture) {
+/// waits for those before it, for good, ahead of any access. One of `small`
+/// lets the next come as soon as all of its own blocks have; of others each
+/// block does where it ends. By text, as the intrinsics are no barrier for
+/// memory to the optimizer.
+static bool makeEntriesWait(Module &module, StringRef architecture,
+                            const StringSet<> &small) {
   if (architecture == "sm_80")
     return false;
   auto *type = FunctionType::get(Type::getVoidTy(module.getContext()), false);
-  InlineAsm *wait = InlineAsm::get(
-      type, "griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;",
-      "~{memory}", /*hasSideEffects=*/true);
   for (Function &function : module)
     if (!function.isDeclaration() &&
         function.getCallingConv() == CallingConv::PTX_Kernel) {
+      std::string text = "griddepcontrol.wait;";
+      if (small.contains(function.getName()))
+        text = "griddepcontrol.launch_dependents;\n\t" + text;
+      InlineAsm *wait =
+          InlineAsm::get(type, text, "~{memory}", /*hasSideEffects=*/true);
       BasicBlock &entry = function.getEntryBlock();
       IRBuilder<>(&entry, entry.getFirstInsertionPt()).CreateCall(wait);
     }
@@ -202,7 +227,8 @@ fusion::compileDeviceCode(mlir::ModuleOp kernels,
   if (options.contract)
     allowContraction(*module);
   DeviceCode code;
-  code.waits = makeEntriesWait(*module, options.architecture);
+  code.waits =
+      makeEntriesWait(*module, options.architecture, findSmallEntries(kernels));
   if (Error error =
           linkLibdevice(*module, options.libdevice, code.usesLibdevice))
     return std::move(error);
