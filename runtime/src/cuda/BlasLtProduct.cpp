@@ -115,8 +115,6 @@ Expected<bool> Product::setSteps(const Addresses &steps) {
 
 Status Product::enqueueOnce(CUstream stream, const Addresses &operands,
                             void *workspace) {
-  if (turned && isAligned(operands))
-    return turned->enqueue(stream, operands, workspace);
   const auto &algorithm = isAligned(operands) ? aligned : unaligned;
   if (!algorithm)
     return Status(Code::Resources,
@@ -142,17 +140,6 @@ Status Product::enqueueOnce(CUstream stream, const Addresses &operands,
                  address(kOut), layouts[kD].get(), &*algorithm, workspace,
                  workspaceSize, stream),
       "cublasLtMatmul");
-}
-
-Status Product::Turned::enqueue(CUstream stream, const Addresses &operands,
-                                void *workspace) {
-  FUSION_RT_TRY(transpose->enqueue(
-      stream, reinterpret_cast<const void *>(uintptr_t(operands[kRhs])),
-      workspace));
-  Addresses at = operands;
-  at[kRhs] = int64_t(reinterpret_cast<uintptr_t>(workspace));
-  return product->enqueueOnce(stream, at,
-                              static_cast<char *>(workspace) + bytes);
 }
 
 Status Product::enqueue(CUstream stream, const Addresses &first,

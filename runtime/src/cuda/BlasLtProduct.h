@@ -86,20 +86,7 @@ private:
   Status enqueueOnce(CUstream stream, const Addresses &operands,
                      void *workspace);
   Status setEpilogue(bool plain, uint32_t alignment);
-  /// The same product of the right side's transpose, which is made first, at
-  /// the front of the scratch memory: columns of [N, K] have fewer fast
-  /// algorithms than those of [K, N].
-  struct Turned {
-    LibraryCall call;
-    std::unique_ptr<Product> product;
-    std::unique_ptr<TransposeCall> transpose;
-    uint64_t bytes; ///< of the transpose, a multiple of 256
-
-    Status enqueue(CUstream stream, const Addresses &operands, void *workspace);
-  };
-  /// An algorithm of `product`, which is this one or a turned one's.
   struct Found {
-    Product *product;
     LtAlgorithm algorithm;
     uint64_t workspace;
     size_t base; ///< the index of what this differs little from, or kNone
@@ -107,14 +94,10 @@ private:
   /// Algorithms that keep our promises, in the order of the library's
   /// heuristics; up to `most`.
   Expected<std::vector<Found>> find(uint32_t alignment, size_t most);
-  /// Adds to each of `found`, from `first` on, algorithms with other settings.
-  void addNeighbours(std::vector<Found> &found, size_t first);
-  /// Adds the algorithms of this product turned, if that may be faster, and
-  /// gives it; or null.
-  std::unique_ptr<Turned> addTurned(Tuner &tuner, std::vector<Found> &found);
-  /// The index of the fastest; `other` may be null.
-  Expected<size_t> tune(Tuner &tuner, const std::vector<Found> &found,
-                        Turned *other);
+  /// Adds to each of `found` algorithms with other settings.
+  void addNeighbours(std::vector<Found> &found);
+  /// The index of the fastest.
+  Expected<size_t> tune(Tuner &tuner, const std::vector<Found> &found);
   /// All that the choice of an algorithm depends on.
   std::string getName() const;
   /// The workspace of `algorithm`, if it serves this product.
@@ -143,7 +126,6 @@ private:
   /// For operands at multiples of kAlignment, and for others.
   std::optional<LtAlgorithm> aligned, unaligned;
   uint64_t workspaceSize = 0;
-  std::unique_ptr<Turned> turned; ///< if that is faster, on aligned operands
 };
 
 } // namespace fusion::rt::cuda

@@ -1,13 +1,11 @@
 //===- BlasLtTuning.cpp - Which algorithm computes a product --------------===//
 //
 // The first that the library names and that keeps our promises. Where a tuner
-// is asked: the fastest of all that it names, of their neighbours with another
-// order of blocks or shape of clusters, and, for many rows, of the product
-// whose right side is transposed first.
+// is asked: the fastest of all that it names, and of their neighbours with
+// another order of blocks or shape of clusters.
 //
 //===----------------------------------------------------------------------===//
 #include "BlasLtProduct.h"
-#include "BlasLtTranspose.h"
 
 #include "Checked.h"
 
@@ -20,9 +18,6 @@ using namespace fusion::rt::cuda;
 namespace {
 /// Algorithms of one list of the library's that are told apart, at most.
 constexpr size_t kMostAlgorithms = 8;
-/// With fewer rows, moving the right side takes more than a tenth of the time
-/// of the product, on a device of 200 operations a byte.
-constexpr int64_t kRowsToTurn = 4096;
 /// Settings of an algorithm that change its speed alone.
 struct Setting {
   int attribute;
@@ -78,15 +73,15 @@ Expected<std::vector<Product::Found>> Product::find(uint32_t alignment,
       if (isKnown || results[i].state != 0)
         continue;
       if (std::optional<uint64_t> size = check(each))
-        result.push_back({this, each, *size, Tuner::kNone});
+        result.push_back({each, *size, Tuner::kNone});
     }
   }
   return result;
 }
 
-void Product::addNeighbours(std::vector<Found> &found, size_t first) {
+void Product::addNeighbours(std::vector<Found> &found) {
   size_t end = found.size();
-  for (size_t base = first; base < end; ++base)
+  for (size_t base = 0; base < end; ++base)
     for (Setting setting : kSettings) {
       LtAlgorithm other = found[base].algorithm;
       auto shape = uint16_t(setting.value);
@@ -96,46 +91,15 @@ void Product::addNeighbours(std::vector<Found> &found, size_t first) {
                                    : &setting.value,
                            isShape ? sizeof(shape) : sizeof(uint32_t)) != 0)
         continue;
-      bool isKnown = std::any_of(
-          found.begin() + ptrdiff_t(first), found.end(),
-          [&](const Found &each) { return isSame(each.algorithm, other); });
+      bool isKnown =
+          std::any_of(found.begin(), found.end(), [&](const Found &each) {
+            return isSame(each.algorithm, other);
+          });
       if (isKnown)
         continue;
       if (std::optional<uint64_t> size = check(other))
-        found.push_back({this, other, *size, base});
+        found.push_back({other, *size, base});
     }
-}
-
-std::unique_ptr<Product::Turned> Product::addTurned(Tuner &tuner,
-                                                    std::vector<Found> &found) {
-  if (!call.transposeRhs || call.members != 1 || sizes.batch != 1 ||
-      !sizes.loops.empty() || sizes.m < kRowsToTurn)
-    return nullptr;
-  auto all = checkedMul<uint64_t>(uint64_t(sizes.k) * elementSize(call.dtype),
-                                  uint64_t(sizes.n));
-  auto bytes = all ? checkedAlign(*all, uint64_t(256)) : std::nullopt;
-  auto scratch = bytes ? checkedAdd(*bytes, kMostWorkspace) : std::nullopt;
-  if (!scratch || !tuner.hasRoom(*scratch))
-    return nullptr;
-  auto transpose = planTranspose(api, handle, call.dtype, 1, sizes.n, sizes.k);
-  if (!transpose)
-    return nullptr;
-  auto other = std::make_unique<Turned>();
-  other->call = call;
-  other->call.transposeRhs = false;
-  other->transpose = std::move(*transpose);
-  other->bytes = *bytes;
-  other->product =
-      std::make_unique<Product>(api, handle, other->call, sizes, 1);
-  if (!other->product->describe().ok())
-    return nullptr;
-  auto more = other->product->find(kAlignment, 2 * kMostAlgorithms);
-  if (!more)
-    return nullptr;
-  size_t first = found.size();
-  found.insert(found.end(), more->begin(), more->end());
-  other->product->addNeighbours(found, first);
-  return other;
 }
 
 std::string Product::getName() const {
@@ -169,8 +133,7 @@ static std::string nameOf(const LtAlgorithm &algorithm) {
   return name;
 }
 
-Expected<size_t> Product::tune(Tuner &tuner, const std::vector<Found> &found,
-                               Turned *other) {
+Expected<size_t> Product::tune(Tuner &tuner, const std::vector<Found> &found) {
   // Members have a left side in common and the rest to themselves, as
   // projections of one value.
   auto matrices = [&](int64_t step) {
@@ -196,23 +159,15 @@ Expected<size_t> Product::tune(Tuner &tuner, const std::vector<Found> &found,
     bytes = *end;
   }
   for (const Found &each : found)
-    scratch = std::max(scratch, each.workspace +
-                                    (each.product != this ? other->bytes : 0));
+    scratch = std::max(scratch, each.workspace);
   auto all = checkedAdd(bytes, scratch);
   if (!all)
     return size_t(0);
-  // Turned products need more memory: the others are timed without them then.
-  bool hasRoom = !other || tuner.hasRoom(*all);
-  if (!hasRoom)
-    *all = bytes + kMostWorkspace;
   std::vector<Tuner::Way> ways;
   for (const Found &each : found) {
-    bool isTurned = each.product != this;
-    if (isTurned && !hasRoom)
-      break;
-    auto enqueueIt = [&, isTurned](CUstream stream, char *memory) -> Status {
-      each.product->aligned = each.algorithm;
-      each.product->workspaceSize = each.workspace;
+    auto enqueueIt = [&](CUstream stream, char *memory) -> Status {
+      aligned = each.algorithm;
+      workspaceSize = each.workspace;
       if (count > 1) {
         auto isTaken = setSteps(steps);
         if (!isTaken)
@@ -224,11 +179,9 @@ Expected<size_t> Product::tune(Tuner &tuner, const std::vector<Found> &found,
       Addresses at = starts;
       for (int64_t &address : at)
         address += int64_t(reinterpret_cast<uintptr_t>(memory));
-      return isTurned ? other->enqueue(stream, at, memory + bytes)
-                      : enqueueOnce(stream, at, memory + bytes);
+      return enqueueOnce(stream, at, memory + bytes);
     };
-    ways.push_back({(isTurned ? "turned " : "") + nameOf(each.algorithm),
-                    enqueueIt, each.base});
+    ways.push_back({nameOf(each.algorithm), enqueueIt, each.base});
   }
   auto best = tuner.choose(api.name(), getName(), call.dtype, *all, ways);
   aligned.reset();
@@ -243,24 +196,15 @@ Status Product::choose(Tuner *tuner) {
     return found.status();
   if (!found->empty()) {
     size_t best = 0;
-    std::unique_ptr<Turned> other;
     if (isTuned) {
-      addNeighbours(*found, 0);
-      other = addTurned(*tuner, *found);
-      auto fastest = tune(*tuner, *found, other.get());
+      addNeighbours(*found);
+      auto fastest = tune(*tuner, *found);
       if (!fastest)
         return fastest.status();
       best = *fastest;
     }
-    Found &chosen = (*found)[best];
-    bool isTurned = chosen.product != this;
-    workspaceSize = chosen.workspace + (isTurned ? other->bytes : 0);
-    aligned = isTurned ? found->front().algorithm : chosen.algorithm;
-    if (isTurned) {
-      other->product->aligned = chosen.algorithm;
-      other->product->workspaceSize = chosen.workspace;
-      turned = std::move(other);
-    }
+    aligned = (*found)[best].algorithm;
+    workspaceSize = (*found)[best].workspace;
   }
   if (count > 1)
     return {}; // members at other addresses are products of their own

@@ -144,10 +144,6 @@ std::unique_ptr<Tuner> CudaExecutor::makeTuner() {
       return Status(Code::Internal, "interrupted");
     return failed(waitFor(stream, "waiting for calls that are timed"));
   };
-  host.hasRoom = [this](uint64_t size) {
-    auto all = checkedMul<uint64_t>(size, streams.size());
-    return all && checkMemory(*all).ok();
-  };
   return std::make_unique<Tuner>(*driver, std::move(host));
 }
 

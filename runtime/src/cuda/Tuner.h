@@ -26,8 +26,6 @@ struct TunerHost {
   std::function<Expected<char *>(uint64_t)> allocate;
   std::function<void(char *)> free;
   std::function<Status(CUstream)> wait;
-  /// Whether a call may have so much scratch memory.
-  std::function<bool(uint64_t)> hasRoom;
 };
 
 class Tuner {
@@ -63,8 +61,6 @@ public:
   Expected<size_t> choose(const std::string &library, const std::string &call,
                           DType dtype, uint64_t bytes,
                           const std::vector<Way> &ways);
-  /// Whether a call may have `bytes` of scratch memory.
-  bool hasRoom(uint64_t bytes) const { return host.hasRoom(bytes); }
   /// Writes what is new to the file, beside what others wrote meanwhile.
   void save();
   /// "bf16": for names of calls.

@@ -197,8 +197,7 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
                       stream,
                       workspace,
                       algorithm->data[1],
-                      algorithm->data[2],
-                      valueOf(op, kLtTransA) != 0};
+                      algorithm->data[2]};
   auto *bias = reinterpret_cast<const float *>(valueOf(op, kLtBiasPointer));
   // Seen in version 13.1: a check that takes distances below zero, and a
   // product that reads outside of the operands.
@@ -212,8 +211,7 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
     if (reinterpret_cast<uintptr_t>(each) % product.alignment)
       return kInvalidValue;
   state().products.push_back(product);
-  std::string millis = std::string(product.isTransposed ? "transposed " : "") +
-                       "millis " + std::to_string(product.algorithm);
+  std::string millis = "millis " + std::to_string(product.algorithm);
   std::string swizzled = millis + " swizzle " + std::to_string(product.swizzle);
   if (state().settings.count(swizzled))
     millis = swizzled;
@@ -254,41 +252,15 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
   }
   return 0;
 }
-int cublasLtMatrixTransformDescCreate(LtDesc *desc, int scale) {
-  if (scale != kLtF32)
-    return kNotSupported;
-  *desc = new Desc;
-  return 0;
+int cublasLtMatrixTransformDescCreate(LtDesc *, int) { return kNotSupported; }
+int cublasLtMatrixTransformDescDestroy(LtDesc) { return 0; }
+int cublasLtMatrixTransformDescSetAttribute(LtDesc, int, const void *, size_t) {
+  return kNotSupported;
 }
-int cublasLtMatrixTransformDescDestroy(LtDesc desc) {
-  delete static_cast<Desc *>(desc);
-  return 0;
-}
-int cublasLtMatrixTransformDescSetAttribute(LtDesc desc, int attribute,
-                                            const void *value, size_t size) {
-  return setValue(static_cast<Desc *>(desc), attribute, value, size);
-}
-/// Of one matrix to its transpose.
-int cublasLtMatrixTransform(LtHandle, LtDesc desc, const void *alpha,
-                            const void *a, LtLayout layoutA, const void *beta,
-                            const void *b, LtLayout, void *c, LtLayout layoutC,
-                            CUstream stream) {
-  auto &from = *static_cast<Layout *>(layoutA),
-       &to = *static_cast<Layout *>(layoutC);
-  if (!valueOf(*static_cast<Desc *>(desc), kLtTransformTransA) || b ||
-      *static_cast<const float *>(alpha) != 1 ||
-      *static_cast<const float *>(beta) != 0 || from.rows != to.columns ||
-      from.columns != to.rows || valueOf(from, kLtBatchCount, 1) != 1)
-    return kInvalidValue;
-  if (int status =
-          fakeCudaSpend(stream, double(state().settings["millis transform"])))
-    return status;
-  auto *source = static_cast<float *>(fakeCudaBytes(const_cast<void *>(a)));
-  auto *target = static_cast<float *>(fakeCudaBytes(c));
-  for (int64_t column = 0; column < from.columns; ++column)
-    for (int64_t row = 0; row < from.rows; ++row)
-      target[column + row * to.leading] = source[row + column * from.leading];
-  return 0;
+int cublasLtMatrixTransform(LtHandle, LtDesc, const void *, const void *,
+                            LtLayout, const void *, const void *, LtLayout,
+                            void *, LtLayout, CUstream) {
+  return kNotSupported;
 }
 
 } // extern "C"

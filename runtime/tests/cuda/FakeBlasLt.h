@@ -16,7 +16,6 @@ struct FakeProduct {
   void *stream, *workspace;
   uint64_t algorithm; ///< from 0 on
   uint64_t swizzle;   ///< that it was set to
-  bool isTransposed;  ///< of its first matrix, our right side
 };
 
 extern "C" {
@@ -30,8 +29,7 @@ const FakeProduct *fakeBlasLtProduct(uint64_t index);
 /// take on the tests' driver (0). `key`: "batches", "bias step", "workspace",
 /// "unaligned" (1: there are algorithms for operands at any address),
 /// "algorithms", "swizzles" (0; 1: algorithms may be set to one), "millis 0",
-/// "millis 1", "millis 1 swizzle 2" ..., "transposed millis 0" ... of those of
-/// a transposed right side, "millis transform" of a transpose.
+/// "millis 1", "millis 1 swizzle 2" ...
 void fakeBlasLtSet(const char *key, int64_t value);
 }
 
