@@ -277,6 +277,20 @@ def test_row_compares_with_the_best_peer():
     assert row["bandwidth"]["unfused"] == pytest.approx(4.727808 / 40, abs=1e-4)
 
 
+def test_bars_judge_tuned_sessions_where_there_are_any():
+    # At least 3.5 times as fast as the best peer: 32 / 8, but not 32 / 10.
+    row = assemble({"fast": 10.0, "tuned": 8.0, "unfused": 40.0}, {"inductor": 32.0}, limit=7.6)
+    assert row["judged"] == "tuned" and row["figures"]["speedup"] == 4.0 and row["pass"] is True
+    assert row["figures"]["of_limit"] == pytest.approx(8 / 7.6, abs=1e-4)
+    assert table.verdict(row) == "pass (tuned)"
+    said = table.line(row)
+    assert "fast 10.0 tuned 8.00" in said and said.endswith("pass (tuned)")
+    wrong = assemble({"fast": 10.0, "tuned": 8.0}, {"inductor": 32.0}, tuned={"check": {"ok": False}})
+    assert wrong["pass"] is False and table.verdict(wrong) == "FAIL (tuned)"
+    plain = assemble({"fast": 10.0, "unfused": 8.0}, {"inductor": 32.0})
+    assert plain["judged"] == "fast" and plain["pass"] is False and table.verdict(plain) == "FAIL"
+
+
 def test_ratio_of_neighbours_counts():
     times = {"fast": rounds(1, 10, 2), "eager": rounds(4, 40, 10)}
     row = run.assemble(NORMS, {"fast": {"us": 2}}, {"eager": {"us": 10}}, {}, times, None)

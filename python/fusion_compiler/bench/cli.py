@@ -69,7 +69,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--filter", metavar="RE", default="", help="only rows whose name this regular expression finds")
     add("--runs", type=int, default=31, metavar="N", help="rounds in which contenders take turns (default 31)")
     add("--fp", type=_words, default=["fast", "strict"], metavar="LIST",
-        help="fast,strict: bars judge the first; it is compiled with each op alone too")
+        help="fast,strict: bars judge the first, or --autotune's; it is compiled with each op alone too")
     add("--target", default="cuda:sm_90", help="what to compile for (default cuda:sm_90)")
     add("--compile-options", type=shlex.split, default=[], metavar="WORDS", help="further options of fusion-compile")
     add("--modules", metavar="DIR", help="folder of modules, or DIR.tar.xz; with --compile-only where they go")

@@ -56,7 +56,8 @@ def ratio(row: Mapping, figure: str, show) -> str:
 def verdict(row: Mapping) -> str:
     if not row["bar"]:
         return ""
-    return _VERDICTS[row["pass"]] + (" (close)" if row.get("close") else "")
+    said = [*(["tuned"] if row.get("judged") == "tuned" else []), *(["close"] if row.get("close") else [])]
+    return _VERDICTS[row["pass"]] + (f" ({', '.join(said)})" if said else "")
 
 
 def line(row: Mapping) -> str:
