@@ -1,8 +1,9 @@
 //===- CudaLibraryTest.cpp - cuBLASLt and cuDNN against a plain loop ------===//
 //
 // Products, and which calls are tested. An argument names the tests to run by a
-// part of their titles. Exit code: 0 all equal, 1 not, 5 without a GPU or a
-// library.
+// part of their titles; a second one, as 2/4, the third quarter of those: cuDNN
+// compiles kernels for most convolutions, so processes side by side are faster.
+// Exit code: 0 all equal, 1 not, 2 bad arguments, 5 without a GPU or a library.
 //
 //===----------------------------------------------------------------------===//
 #include "CudaLibraryTesting.h"
@@ -122,10 +123,19 @@ static void runProducts(Tests &tests) {
 }
 
 int main(int argc, char **argv) {
+  long long part = 0, parts = 1;
+  if (argc > 2 && (std::sscanf(argv[2], "%lld/%lld", &part, &parts) != 2 ||
+                   part < 0 || part >= parts)) {
+    std::fprintf(stderr, "error: '%s' is no part; give one of 0/N to N-1/N\n",
+                 argv[2]);
+    return int(Code::Rejected);
+  }
   Machine machine;
   Status status = machine.open();
   if (status.ok()) {
-    Tests tests(machine, argc > 1 ? argv[1] : "");
+    std::printf("cuDNN %zu\n", machine.getDnnVersion());
+    Tests tests(machine, argc > 1 ? argv[1] : "", part, parts);
+    auto start = std::chrono::steady_clock::now();
     runProducts(tests);
     if (tests.missing.ok())
       runConvolutions(tests);
@@ -133,8 +143,13 @@ int main(int argc, char **argv) {
       runAttention(tests);
     status = tests.missing;
     if (status.ok()) {
-      std::printf("%lld passed, %lld failed\n", (long long)tests.passed,
-                  (long long)tests.failed);
+      double seconds = std::chrono::duration<double>(
+                           std::chrono::steady_clock::now() - start)
+                           .count();
+      std::printf("%lld passed, %lld failed, %lld skipped in %.1f s, %.1f of "
+                  "them to plan\n",
+                  (long long)tests.passed, (long long)tests.failed,
+                  (long long)tests.skipped, seconds, machine.getPlanSeconds());
       return tests.failed ? 1 : 0;
     }
   }
