@@ -52,10 +52,10 @@ module @kernels {
 // -----
 
 module @kernels {
-  // expected-error @below {{the kernel has 4095 operands, and a launch takes 4094; split the group}}
+  // expected-error @below {{the kernel has 4001 operands, and a launch takes 4000; split the group}}
   func.func @operands(%buffers: !llvm.ptr, %batch: i64, %block: i64) attributes {
       fusion.units = #fusion.extent<0 * B + 8>, fusion.threads = 64 : i64,
-      fusion.operands = 4095 : i64} {
+      fusion.operands = 4001 : i64} {
     return
   }
 }

@@ -32,11 +32,6 @@ DictionaryAttr codegen::withoutFallback(DictionaryAttr call) {
   return entries.getDictionary(call.getContext());
 }
 
-/// What a launch takes at most: blocks of a grid, and operands of a kernel in a
-/// module.
-static constexpr int64_t kMaxBlocks = (int64_t(1) << 31) - 1,
-                         kMaxOperands = 4000;
-
 /// Adds the blocks of `kernel` at the largest batch, not fewer than it has;
 /// false where they are more than a launch takes. Any number fits if the batch
 /// is open: then the module knows no largest one.
@@ -54,7 +49,7 @@ static bool addBlocks(func::FuncOp kernel, int64_t &blocks) {
              blocks,
              int64_t(llvm::divideCeil(uint64_t(units.getBase()), grain)),
              blocks) &&
-         blocks <= kMaxBlocks;
+         blocks <= kMostBlocks;
 }
 
 func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
@@ -126,7 +121,7 @@ func::FuncOp codegen::emitCudaFallbacks(ModuleOp kernels, StringRef name,
                      number("fusion.grain"), number("fusion.threads")});
     firstOperand += number("fusion.operands");
   }
-  if (firstOperand > kMaxOperands)
+  if (firstOperand > kMostOperands)
     return nullptr;
   if (failed(emitCudaHorizontalKernel(kernels, name, launch.getLoc(), parts,
                                       description)))

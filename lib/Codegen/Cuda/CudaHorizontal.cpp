@@ -21,9 +21,6 @@ using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
 
-/// Blocks of a launch: PTX's limit of the grid.
-static constexpr int64_t kMaxBlocks = (int64_t(1) << 31) - 1;
-
 /// Blocks of a member, not fewer than it has units for at any batch.
 static std::optional<Extent> countBlocks(const HorizontalMember &member) {
   const Extent &units = member.units;
@@ -282,7 +279,7 @@ LogicalResult codegen::emitCudaHorizontalKernel(
     std::optional<Extent> count = countBlocks(member);
     if (!count || llvm::AddOverflow(total.scale, count->scale, total.scale) ||
         llvm::AddOverflow(total.base, count->base, total.base) ||
-        total.scale > kMaxBlocks || total.base > kMaxBlocks)
+        total.scale > kMostBlocks || total.base > kMostBlocks)
       return failure();
     blocks.push_back(*count);
     threads = std::max(threads, member.threads);

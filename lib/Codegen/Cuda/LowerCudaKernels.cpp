@@ -32,8 +32,6 @@ static constexpr llvm::StringLiteral kAttributes[] = {
     "fusion.units", "fusion.grain", "fusion.threads", "fusion.operands",
     "fusion.description"};
 
-/// Bytes of parameters that the driver passes to an entry.
-static constexpr int64_t kMostParameterBytes = 32764;
 static constexpr int64_t kMostThreads = 1024;
 
 /// Whether a launch can be what emission says of the kernel.
@@ -48,12 +46,10 @@ static LogicalResult checkKernel(func::FuncOp function) {
     return function.emitError("the kernel has ")
            << size << " threads a block; give it a multiple of 32, at most "
            << kMostThreads;
-  // The batch comes behind the addresses.
-  int64_t most = kMostParameterBytes / 8 - 1;
-  if (operands.getInt() < 0 || operands.getInt() > most)
+  if (operands.getInt() < 0 || operands.getInt() > codegen::kMostOperands)
     return function.emitError("the kernel has ")
-           << operands.getInt() << " operands, and a launch takes " << most
-           << "; split the group";
+           << operands.getInt() << " operands, and a launch takes "
+           << codegen::kMostOperands << "; split the group";
   Builder b(function.getContext());
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
   if (function.getFunctionType() !=

@@ -2,10 +2,17 @@
 #ifndef FUSION_LIB_CODEGEN_CUDA_LOWERCUDAKERNELS_H
 #define FUSION_LIB_CODEGEN_CUDA_LOWERCUDAKERNELS_H
 
+#include "Limits.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace fusion::codegen {
+
+/// What a launch takes at most, as the runtime verifies it: blocks of a grid,
+/// and operands of a kernel.
+inline constexpr int64_t kMostBlocks = rt::limits::kCudaBlocks,
+                         kMostOperands = rt::limits::kCudaOperands;
 
 /// Attribute of a kernel (i64): blocks that a multiprocessor should hold at
 /// once, so that the assembler may use as many registers as that leaves.
