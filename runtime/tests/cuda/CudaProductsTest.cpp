@@ -215,6 +215,21 @@ TEST_F(CudaProductsTest, PartsOfACallMayBeBatches) {
   EXPECT_EQ(fakeBlasLtProduct(0)->stream, fakeBlasLtProduct(4)->stream);
 }
 
+/// A sum that has one order is of one algorithm, alone and in a batch. Any
+/// other takes what the library names first for the batch.
+TEST_F(CudaProductsTest, BatchesKeepTheOrderOfASum) {
+  for (bool keepsOrder : {false, true}) {
+    fakeBlasLtReset();
+    fakeBlasLtSet("batch algorithm", 1);
+    LibraryCall call = productCall(2, true);
+    call.computeTf32 = true;
+    call.keepsOrder = keepsOrder;
+    run(call, {{0, 1, 10, 20}, {0, 2, 11, 21}});
+    EXPECT_EQ(batches(), (Batches{2}));
+    EXPECT_EQ(fakeBlasLtProduct(0)->algorithm, keepsOrder ? 0u : 1u);
+  }
+}
+
 /// 16 bytes is what a batch's addresses and distances must be multiples of.
 TEST_F(CudaProductsTest, UnalignedMembersAreProductsOfTheirOwn) {
   run(productCall(2, true), {{0, 1, 10, 20}, {0, 2, 11, 21}}, 1);

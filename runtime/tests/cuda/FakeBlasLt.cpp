@@ -149,10 +149,12 @@ int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
       (alignment < 16 && !state().settings["unaligned"]))
     return kNotSupported;
   *found = int(std::min<int64_t>(wanted, state().settings["algorithms"]));
+  bool isBatch = valueOf(*static_cast<Layout *>(d), kLtBatchCount, 1) > 1;
+  int64_t first = isBatch ? state().settings["batch algorithm"] : 0;
   for (int i = 0; i < *found; ++i) {
     results[i] = {};
     results[i].algorithm.data[0] = uint64_t(alignment);
-    results[i].algorithm.data[1] = uint64_t(i);
+    results[i].algorithm.data[1] = uint64_t(first + i);
   }
   return 0;
 }

@@ -28,7 +28,8 @@ const FakeProduct *fakeBlasLtProduct(uint64_t index);
 /// How many algorithms there are (1), and milliseconds that the products of one
 /// take on the tests' driver (0). `key`: "batches", "bias step", "workspace",
 /// "unaligned" (1: there are algorithms for operands at any address),
-/// "algorithms", "swizzles" (0; 1: algorithms may be set to one), "millis 0",
+/// "algorithms", "batch algorithm" (0; the first that is named for a batch),
+/// "swizzles" (0; 1: algorithms may be set to one), "millis 0",
 /// "millis 1", "millis 1 swizzle 2" ...
 void fakeBlasLtSet(const char *key, int64_t value);
 }
