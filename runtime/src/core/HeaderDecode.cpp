@@ -235,7 +235,8 @@ bool Decoder::call(const fb::LibraryCall &from, LibraryCall &to) {
   to.keepsOrder = from.keeps_order();
   to.scale = from.scale();
   to.causal = from.causal();
-  return enumValue(from.op(), LibraryOp::Attention, to.op, "library call") &&
+  return enumValue(from.op(), LibraryOp::AttentionGrad, to.op,
+                   "library call") &&
          enumValue(from.activation(), Activation::GeluErf, to.activation,
                    "activation") &&
          enumValue(from.dtype(), DType::I64, to.dtype, "element type") &&

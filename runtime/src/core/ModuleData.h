@@ -85,7 +85,8 @@ enum class LibraryOp : uint8_t {
   ConvTranspose,
   MatMul,
   AvgPool,
-  Attention
+  Attention,
+  AttentionGrad
 };
 
 /// What a library call applies to its result, last of all.
@@ -96,9 +97,10 @@ enum class Activation : uint8_t { None, Relu, GeluTanh, GeluErf };
 ///
 /// Operands of the call, in order: Conv/ConvTranspose `input, weights[, bias]
 /// [, addend], output`; MatMul `lhs, rhs[, bias][, addend], output`; AvgPool
-/// `input, output`; Attention `query, key, value[, mask], output`. `addend` is
-/// added to the result elementwise (after the bias) and has the output's shape;
-/// it may be the same range as the output.
+/// `input, output`; Attention `query, key, value[, mask], output`;
+/// AttentionGrad `query, key, value, grad[, mask]`, then the gradients of
+/// query, key and value. `addend` is added to the result elementwise (after the
+/// bias) and has the output's shape; it may be the same range as the output.
 /// With several `members` nothing that one writes is read by another.
 struct LibraryCall {
   LibraryOp op = LibraryOp::Conv;
@@ -107,12 +109,13 @@ struct LibraryCall {
   bool hasAddend = false;
   bool channelsLast = false; ///< memory order of input and output (NHWC)
   /// Conv: input [N,C,spatial]; MatMul: lhs [batch..., M, K] before transposes;
-  /// AvgPool: input; Attention: query [B, H, S, D].
+  /// AvgPool: input; Attention, AttentionGrad: query [B, H, S, D].
   std::vector<Affine> inputShape;
   /// Conv: weights [O, C/g, k...]; ConvTranspose: [C, O/g, k...]; MatMul: rhs;
-  /// Attention: key [B, G, T, D]; the value is [B, G, T, E].
+  /// Attention, AttentionGrad: key [B, G, T, D]; the value is [B, G, T, E].
   std::vector<Affine> weightShape;
-  std::vector<Affine> outputShape; ///< Attention: [B, H, S, E]
+  /// Attention: [B, H, S, E]; AttentionGrad: that of `grad`, which is the same.
+  std::vector<Affine> outputShape;
   std::vector<int64_t> strides, dilations, padLow, padHigh; ///< spatial
   std::vector<int64_t> window; ///< AvgPool only: spatial
   int64_t groups = 1;
@@ -130,11 +133,17 @@ struct LibraryCall {
   /// MatMul of F16 or BF16 on a GPU: a member's sums have the order that it has
   /// alone, so that its bits do not depend on what shares the call.
   bool keepsOrder = false;
-  /// Attention: [B or 1, H or 1, S, T], added to the scaled scores; empty
-  /// without a mask.
+  /// Attention, AttentionGrad: [B or 1, H or 1, S, T], added to the scaled
+  /// scores; empty without a mask.
   std::vector<Affine> maskShape;
-  double scale = 0;    ///< Attention: of the scores
-  bool causal = false; ///< Attention: keys t > s + (T - S) are left out
+  double scale = 0;    ///< of the scores
+  bool causal = false; ///< keys t > s + (T - S) are left out
+
+  bool isAttention() const {
+    return op == LibraryOp::Attention || op == LibraryOp::AttentionGrad;
+  }
+  /// Operands of a member that the call writes, the last of them.
+  size_t numResults() const { return op == LibraryOp::AttentionGrad ? 3 : 1; }
 };
 
 enum class CollectiveOp : uint8_t {

@@ -59,7 +59,8 @@ private:
 
 Status CallVerifier::verifyOperands() {
   bool isPool = call.op == LibraryOp::AvgPool;
-  bool isAttention = call.op == LibraryOp::Attention;
+  bool isAttention = call.isAttention();
+  bool isGradient = call.op == LibraryOp::AttentionGrad;
   if ((isPool || isAttention) && (call.hasBias || call.hasAddend))
     return bad("a pool or attention has neither bias nor addend");
   if (call.members < 1 || uint64_t(call.members) > limits::kOperands)
@@ -67,6 +68,7 @@ Status CallVerifier::verifyOperands() {
                " members; a call has 1 to 65536");
   bool hasMask = !call.maskShape.empty();
   size_t perMember = isPool        ? 2
+                     : isGradient  ? 7 + hasMask
                      : isAttention ? 4 + hasMask
                                    : 3 + call.hasBias + call.hasAddend;
   size_t expected = perMember * size_t(call.members);
@@ -82,6 +84,8 @@ Status CallVerifier::verifyOperands() {
     valueShape[3] = call.outputShape[3];
     shapes.push_back(&valueShape);
   }
+  if (isGradient)
+    shapes.push_back(&call.outputShape);
   if (hasMask)
     shapes.push_back(&call.maskShape);
   // The bias has one element per output channel (conv) or column (matmul).
@@ -95,12 +99,16 @@ Status CallVerifier::verifyOperands() {
   }
   if (call.hasAddend)
     shapes.push_back(&call.outputShape);
-  shapes.push_back(&call.outputShape);
+  if (isGradient)
+    shapes.insert(shapes.end(),
+                  {&call.inputShape, &call.weightShape, &valueShape});
+  else
+    shapes.push_back(&call.outputShape);
 
   uint64_t element = elementSize(call.dtype);
   for (size_t i = 0; i < operands.size(); ++i) {
     const std::vector<Affine> &shape = *shapes[i % perMember];
-    bool isOutput = (i + 1) % perMember == 0;
+    bool isOutput = i % perMember + call.numResults() >= perMember;
     for (int64_t batch : {minBatch, maxBatch}) {
       auto bytes = byteCount(shape, call.dtype, batch);
       if (!bytes || *bytes > operands[i].range.size)
@@ -296,8 +304,8 @@ Status CallVerifier::verifyAttention(int64_t batch) {
 Status CallVerifier::verify() {
   bool isMatMul = call.op == LibraryOp::MatMul;
   bool isPool = call.op == LibraryOp::AvgPool;
-  bool isAttention = call.op == LibraryOp::Attention;
-  if (uint8_t(call.op) > uint8_t(LibraryOp::Attention) ||
+  bool isAttention = call.isAttention();
+  if (uint8_t(call.op) > uint8_t(LibraryOp::AttentionGrad) ||
       uint8_t(call.dtype) > uint8_t(DType::I64) ||
       uint8_t(call.activation) > uint8_t(Activation::GeluErf))
     return bad("unknown library call, element type or activation");

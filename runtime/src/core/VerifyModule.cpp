@@ -315,6 +315,8 @@ Status ModuleVerifier::verifyLaunch(const KernelLaunch &launch,
 /// every batch.
 Status ModuleVerifier::verifyTail(const Command &command) {
   FUSION_RT_TRY(verifyLaunch(command.launch, command.name));
+  if (command.call.numResults() != 1)
+    return bad("a tail behind a call with several results", command.name);
   // Runs whole, after all members.
   if (command.call.members > 1)
     return {};
@@ -354,7 +356,7 @@ Status ModuleVerifier::verifyCommand(const Command &command) {
     FUSION_RT_TRY(verifyLibraryCall(command.call, command.operands,
                                     command.name, program.minBatch,
                                     program.maxBatch));
-    if (!isCuda && command.call.op == LibraryOp::Attention)
+    if (!isCuda && command.call.isAttention())
       return bad("attention in a call of the CPU", command.name);
     if (!isCuda && (command.call.activation != Activation::None ||
                     command.call.computeTf32 || command.call.weightsLast ||

@@ -242,6 +242,7 @@ Expected<PreparedCall> Library::prepare(const LibraryCall &call,
                            spec.weights, spec.output);
       break;
     case LibraryOp::Attention:
+    case LibraryOp::AttentionGrad:
       return refuse("it has no attention");
     case LibraryOp::AvgPool:
       make<dnnl::pooling_forward>(

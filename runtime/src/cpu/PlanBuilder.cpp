@@ -204,6 +204,7 @@ double PlanBuilder::multiplyAdds(const LibraryCall &call, int64_t rows) const {
       outputs *= double(size);
     return outputs;
   case LibraryOp::Attention: // refused when the module is verified
+  case LibraryOp::AttentionGrad:
     break;
   }
   return outputs;

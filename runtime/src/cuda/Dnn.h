@@ -44,6 +44,13 @@ public:
   /// Up to `most` ways to compute it, as `planConvs`.
   Expected<std::vector<std::unique_ptr<DnnCall>>>
   planAttentions(const LibraryCall &call, int64_t batch, size_t most);
+  /// `call.op` is AttentionGrad, of F16 or BF16. `Rejected` if no engine
+  /// computes it with the same bits at every run.
+  Expected<std::unique_ptr<CudaCall>> planAttentionGrad(const LibraryCall &call,
+                                                        int64_t batch);
+  /// Up to `most` ways to compute it, as `planConvs`.
+  Expected<std::vector<std::unique_ptr<DnnCall>>>
+  planAttentionGrads(const LibraryCall &call, int64_t batch, size_t most);
   /// Whether `planConv` needs `blas`.
   static bool movesWeights(const LibraryCall &call);
 

@@ -35,6 +35,7 @@ enum class DnnKind : int {
   MatMulOp = 19,
   Reduction = 21,
   ReductionOp = 22,
+  ReshapeOp = 31,
   Attention = 41 // since 9.13
 };
 
@@ -63,8 +64,10 @@ constexpr int kPointwiseMode = 0, kPointwisePrecision = 1, kPointwiseAxis = 9,
               kMatMulType = 1500, kMatMulA = 1520, kMatMulB = 1521,
               kMatMulC = 1522, kMatMulOp = 1523, kReductionMode = 1600,
               kReductionType = 1601, kReductionX = 1610, kReductionY = 1611,
-              kReductionOp = 1612, kAttentionQ = 2800, kAttentionK = 2801,
-              kAttentionV = 2802, kAttentionO = 2803, kAttentionScale = 2805;
+              kReductionOp = 1612, kReshapeX = 2200, kReshapeY = 2201,
+              kAttentionQ = 2800, kAttentionK = 2801, kAttentionV = 2802,
+              kAttentionO = 2803, kAttentionStats = 2804,
+              kAttentionScale = 2805;
 // Values
 constexpr int kDnnF32 = 0, kDnnF16 = 2, kDnnI32 = 4, kDnnBF16 = 9, kDnnI1 = 11;
 constexpr int kCrossCorrelation = 1, kModeAdd = 0, kModeMul = 1, kModeDiv = 6,

@@ -12,8 +12,6 @@
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
-/// Bytes of scratch memory that an engine may use.
-static constexpr int64_t kWorkspace = int64_t(256) << 20;
 /// Every tensor starts at a multiple of it.
 static constexpr int64_t kAlignment = 16;
 /// Engines of a convolution whose relu turns NaN into 0.
@@ -181,14 +179,24 @@ void DnnGraph::addReduction(int mode, Tensor x, Tensor y) {
   ops.push_back(std::move(op));
 }
 
+void DnnGraph::addReshape(Tensor x, Tensor y) {
+  DnnObject op(api, DnnKind::ReshapeOp);
+  op.set(kReshapeX, tensors[x]);
+  op.set(kReshapeY, tensors[y]);
+  note(op.finish());
+  ops.push_back(std::move(op));
+}
+
 void DnnGraph::addAttention(Tensor q, Tensor k, Tensor v, Tensor scale,
-                            Tensor o) {
+                            Tensor o, const Tensor *stats) {
   DnnObject op(api, DnnKind::Attention);
   op.set(kAttentionQ, tensors[q]);
   op.set(kAttentionK, tensors[k]);
   op.set(kAttentionV, tensors[v]);
   op.set(kAttentionO, tensors[o]);
   op.set(kAttentionScale, tensors[scale]);
+  if (stats)
+    op.set(kAttentionStats, tensors[*stats]);
   note(op.finish());
   ops.push_back(std::move(op));
 }
@@ -267,7 +275,7 @@ Status DnnGraph::tryMode(const DnnObject &graph, int mode,
     }
     if (api.get(made.plan.get(), kPlanWorkspace, kDnnInt64, 1, &elements,
                 &size) != 0 ||
-        size > kWorkspace)
+        size > promises.workspace)
       continue;
     if (api.get(engine.get(), kEngineNumber, kDnnInt64, 1, &elements,
                 &number) == 0)

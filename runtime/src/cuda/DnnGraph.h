@@ -65,8 +65,12 @@ public:
   void addMatMul(Tensor a, Tensor b, Tensor c);
   /// y = x reduced where y's dimensions are 1, in f32.
   void addReduction(int mode, Tensor x, Tensor y);
-  /// o = softmax(scale q k^T) v, k as [batch, heads, length, depth].
-  void addAttention(Tensor q, Tensor k, Tensor v, Tensor scale, Tensor o);
+  /// y = x, read in another order: that of y's strides.
+  void addReshape(Tensor x, Tensor y);
+  /// o = softmax(scale q k^T) v, k as [batch, heads, length, depth]; `stats`,
+  /// or null, gets the logarithm of each row's sum.
+  void addAttention(Tensor q, Tensor k, Tensor v, Tensor scale, Tensor o,
+                    const Tensor *stats = nullptr);
 
   /// What an engine may do beside computing in the operands' precision, the
   /// same bits at every run, NaN and infinity where the sums have them.
@@ -76,6 +80,8 @@ public:
     /// A relu behind a convolution passes NaN on. Seen with cuDNN 9: the
     /// engines that compute anything, slowly, give 0 instead.
     bool reluKeepsNan = false;
+    /// Bytes of scratch memory that it may use.
+    int64_t workspace = int64_t(256) << 20;
   };
   /// Up to `most` plans, in the order of cuDNN's heuristics; at least one.
   /// `Rejected` if no engine keeps the promises.

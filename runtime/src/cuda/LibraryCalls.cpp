@@ -47,12 +47,11 @@ Libraries::plan(const LibraryCall &call, int64_t batch, bool isAligned) {
     return Status(Code::Rejected,
                   "no CUDA library is called for this op or element type; "
                   "compile the model again");
-  bool isAttention = call.op == LibraryOp::Attention;
   if (!isMatMul && !isAligned)
     return Status(Code::Rejected,
                   "cuDNN needs operands that start at a multiple of 16 bytes; "
                   "compile with --no-fuse=vertical");
-  if (isMatMul || (!isAttention && Dnn::movesWeights(call)))
+  if (isMatMul || (!call.isAttention() && Dnn::movesWeights(call)))
     FUSION_RT_TRY(openBlas());
   if (isMatMul)
     return blas->planMatMul(call, batch, isAligned);
@@ -62,8 +61,10 @@ Libraries::plan(const LibraryCall &call, int64_t batch, bool isAligned) {
       return opened.status();
     dnn = std::move(*opened);
   }
-  if (isAttention)
+  if (call.op == LibraryOp::Attention)
     return dnn->planAttention(call, batch);
+  if (call.op == LibraryOp::AttentionGrad)
+    return dnn->planAttentionGrad(call, batch);
   return dnn->planConv(call, batch, blas.get(), tuner);
 }
 

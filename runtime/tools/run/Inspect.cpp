@@ -47,8 +47,9 @@ static void printLaunch(const Module &module, const KernelLaunch &launch) {
 }
 
 const char *fusion::rt::libraryOpName(LibraryOp op) {
-  static const char *const names[] = {"conv", "conv_transpose", "matmul",
-                                      "avg_pool", "attention"};
+  static const char *const names[] = {"conv",      "conv_transpose",
+                                      "matmul",    "avg_pool",
+                                      "attention", "attention_grad"};
   return names[uint8_t(op)];
 }
 
