@@ -40,15 +40,14 @@ OpFamily fusion::getOpFamily(Operation *op) {
       .Case<ConvOp, ConvTransposeOp, MatmulOp>(
           [](auto) { return OpFamily::Contraction; })
       // No emitter of ours is fast: it is the library's, or decomposed.
-      .Case<AttentionOp>([](auto op) {
+      .Case<AttentionOp, AttentionGradOp>([](auto op) {
         return findLibraryRule(op) ? OpFamily::Contraction : OpFamily::Opaque;
       })
       .Case<MaxPoolOp, AvgPoolOp, MaxPoolGradOp>(
           [](auto) { return OpFamily::Window; })
       .Case<ScatterOp>([](auto) { return OpFamily::Scatter; })
-      .Case<ArgMaxOp, ArgMinOp, BatchNormOp, BatchNormTrainingOp,
-            AttentionGradOp, RopeOp, KernelCallOp>(
-          [](auto) { return OpFamily::Opaque; })
+      .Case<ArgMaxOp, ArgMinOp, BatchNormOp, BatchNormTrainingOp, RopeOp,
+            KernelCallOp>([](auto) { return OpFamily::Opaque; })
       .Default([](auto) { return OpFamily::Outside; });
 }
 
@@ -242,6 +241,9 @@ checkPrologue(const MemberSet &members, MatmulOp matmul,
 /// product.
 static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor,
                                   const FusionLegality &legality) {
+  // Nothing could say which of its results an epilogue follows.
+  if (anchor->getNumResults() != 1)
+    return GroupVerdict::refuse(FusionRule::NoEmitter, anchor);
   llvm::SmallPtrSet<Operation *, 8> prologue;
   for (Value operand : anchor->getOperands())
     if (Operation *producer = members.getProducer(operand)) {

@@ -49,6 +49,19 @@ static double getBatchFactor(Value value, const FusionLegality &legality) {
   return elements == 0 ? 1 : double(legality.getNumElements(value)) / elements;
 }
 
+/// Two products to find the weights and their gradients again, three for the
+/// gradients of the operands; an unknown size counts 1.
+static double countFlops(AttentionGradOp op) {
+  auto size = [](Value value, int64_t dim) {
+    int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(dim);
+    return ShapedType::isDynamic(size) ? 1.0 : double(size);
+  };
+  double scores = size(op.getKey(), 2);
+  for (int64_t dim = 0; dim < 3; ++dim)
+    scores *= size(op.getQuery(), dim);
+  return 2 * scores * (3 * size(op.getQuery(), 3) + 2 * size(op.getValue(), 3));
+}
+
 static Arithmetic getArithmetic(Operation *op) {
   Value value = op->getNumOperands() ? op->getOperand(0) : op->getResult(0);
   Type type = cast<RankedTensorType>(value.getType()).getElementType();
@@ -259,6 +272,9 @@ KernelWork fusion::computeKernelWork(
     else if (auto fusable = dyn_cast<FusableOpInterface>(op))
       work.flops[static_cast<unsigned>(getArithmetic(op))] +=
           factor * fusable.getFlops();
+    else if (auto gradient = dyn_cast<AttentionGradOp>(op))
+      work.flops[static_cast<unsigned>(getArithmetic(op))] +=
+          factor * countFlops(gradient);
   }
   if (work.blocks == 0)
     work.blocks = std::ceil(elements / device.blockElements);

@@ -44,8 +44,9 @@ static constexpr LibraryRule cudaConv(llvm::StringLiteral op,
 }
 
 /// The weights of the values are rounded to `dtype`, which no strict result is.
-static constexpr LibraryRule cudaAttention(llvm::StringLiteral dtype) {
-  return {"attention", dtype,   4,     4,
+static constexpr LibraryRule cudaAttention(llvm::StringLiteral op,
+                                           llvm::StringLiteral dtype) {
+  return {op,          dtype,   4,     4,
           "row-major", false,   false, "propagates but from masked keys",
           false,       "cuDNN", "9.6"};
 }
@@ -64,8 +65,10 @@ static constexpr LibraryRule cudaRules[] = {
     cudaConv("conv_transpose", "bf16", true),
     // Seen with cuDNN 9: no engine for three spatial dimensions.
     cudaConv("conv_transpose", "f32", false, /*maxRank=*/4),
-    cudaAttention("f16"),
-    cudaAttention("bf16"),
+    cudaAttention("attention", "f16"),
+    cudaAttention("attention", "bf16"),
+    cudaAttention("attention_grad", "f16"),
+    cudaAttention("attention_grad", "bf16"),
 };
 
 static constexpr LibraryRefusal refusals[] = {
@@ -117,10 +120,15 @@ static std::string checkCudaGroups(ConvOp conv) {
 
 /// What attention has against cuDNN, or "". The limits are those of its fused
 /// kernels on all GPUs that we compile for.
-static std::string checkCudaAttention(AttentionOp op) {
+template <typename OpT> static std::string checkCudaAttention(OpT op) {
   constexpr int64_t kDepths = 8, kMaxDepth = 128, kMaskColumns = 8;
   if (!isFast(op))
     return "the library rounds the weights of the values; --fp=fast lets it";
+  for (Value operand : op->getOperands())
+    if (llvm::any_of(
+            cast<RankedTensorType>(operand.getType()).getShape().drop_front(),
+            ShapedType::isDynamic))
+      return "a dimension behind the leading one depends on the batch";
   int64_t rows = op.getQuery().getType().getDimSize(2),
           keys = op.getKey().getType().getDimSize(2);
   for (int64_t depth : {op.getQuery().getType().getDimSize(3),
@@ -132,6 +140,8 @@ static std::string checkCudaAttention(AttentionOp op) {
   if (op.getCausal() && op.getMask() && rows != keys)
     return "the library takes a mask with causal only where there are as many "
            "keys as queries";
+  if (isa<AttentionGradOp>(op) && rows == 1 && keys == 1)
+    return "the library has no gradients of one query over one key";
   if (op.getMask() && (keys % kMaskColumns != 0 || rows == 1))
     return "the library takes masks of several queries and a multiple of 8 "
            "keys";
@@ -162,7 +172,8 @@ static std::string checkCudaDetails(Operation *op) {
     return "";
   };
   return llvm::TypeSwitch<Operation *, std::string>(op)
-      .Case([](AttentionOp attention) { return checkCudaAttention(attention); })
+      .Case<AttentionOp, AttentionGradOp>(
+          [](auto attention) { return checkCudaAttention(attention); })
       .Case([&](ConvOp conv) -> std::string {
         auto input = cast<RankedTensorType>(conv.getInput().getType());
         if (conv.getPadLow() != conv.getPadHigh() &&

@@ -177,6 +177,7 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
                   .Case("matmul", rt::LibraryOp::MatMul)
                   .Case("avg_pool", rt::LibraryOp::AvgPool)
                   .Case("attention", rt::LibraryOp::Attention)
+                  .Case("attention_grad", rt::LibraryOp::AttentionGrad)
                   .Default(std::nullopt);
   if (!kind)
     return op.emitOpError("names no library op: ") << op.getOp();

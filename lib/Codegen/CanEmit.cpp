@@ -22,8 +22,8 @@ static bool isEmittable(Operation *op) {
          isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp, ConcatOp,
              PadOp, GatherOp, GatherNdOp, UpdateSliceOp, IotaOp, RngUniformOp,
              ReduceOp, ArgMaxOp, ArgMinOp, MaxPoolOp, AvgPoolOp, MaxPoolGradOp,
-             ConvOp, ConvTransposeOp, MatmulOp, AttentionOp, ScatterOp,
-             YieldOp>(op);
+             ConvOp, ConvTransposeOp, MatmulOp, AttentionOp, AttentionGradOp,
+             ScatterOp, YieldOp>(op);
 }
 
 bool codegen::canEmit(GroupOp group, std::string &reason) {

@@ -66,16 +66,16 @@ private:
 } // namespace
 
 /// Replaces named ops by their definitions, until none is left but attention
-/// that a library computes, or a loop, whose elements would compute a softmax
-/// for each key.
+/// that a library computes or its gradient, and attention in a loop, whose
+/// elements would compute a softmax for each key.
 LogicalResult EmitKernels::decomposeBodies(SmallVectorImpl<GroupOp> &groups) {
   for (GroupOp group : groups) {
     SmallVector<Operation *> worklist;
     auto collect = [&](Operation *op) {
       bool stays =
-          isa<AttentionOp>(op) &&
-          (group.getKind() == GroupKind::Loop ||
-           (group.getKind() == GroupKind::Library && findLibraryRule(op)));
+          (isa<AttentionOp>(op) && group.getKind() == GroupKind::Loop) ||
+          (isa<AttentionOp, AttentionGradOp>(op) &&
+           group.getKind() == GroupKind::Library && findLibraryRule(op));
       if (isa<DecomposableOpInterface>(op) && !stays)
         worklist.push_back(op);
     };

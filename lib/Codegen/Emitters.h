@@ -153,6 +153,9 @@ std::optional<KernelShape> emitCudaColumnReduce(KernelTask &task,
 /// A thread a slice element.
 std::optional<KernelShape> emitCudaScatter(KernelTask &task,
                                            std::string &reason);
+/// The gradients of attention, stored in order; a unit is a group of heads.
+std::optional<KernelShape> emitCudaAttentionGrad(KernelTask &task,
+                                                 std::string &reason);
 
 /// Whether each output of `group` is a run of the bytes of the input in its
 /// place; then the attribute `fusion.view` has the offsets, and it needs no

@@ -71,6 +71,24 @@ static std::optional<unsigned> findOutput(GroupOp group, Value value) {
   return std::nullopt;
 }
 
+/// The group's results that hold those of an op with several: they must be all
+/// that it yields, each once.
+static FailureOr<SmallVector<int64_t>> findOutputs(GroupOp group,
+                                                   Operation *root) {
+  OperandRange yielded = group.getYield().getValues();
+  SmallVector<int64_t> outputs;
+  for (Value result : root->getResults())
+    for (auto [i, value] : llvm::enumerate(yielded))
+      if (value == result)
+        outputs.push_back(i);
+  if (outputs.size() != root->getNumResults() ||
+      outputs.size() != yielded.size())
+    return group.emitError("yield each result of ")
+           << root->getName() << " once and nothing else: the library's call "
+           << "has no epilogue";
+  return outputs;
+}
+
 /// The input of the group that holds `weights` channels-last, which the body
 /// transposes back (LayOutWeights); else null.
 static Value getLaidOutWeights(Operation *root, Value weights, bool isLast) {
@@ -90,7 +108,8 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
   Block *body = group.getBodyBlock();
   LibraryPlan plan;
   for (Operation &op : *body)
-    if (isa<ConvOp, ConvTransposeOp, MatmulOp, AvgPoolOp, AttentionOp>(op)) {
+    if (isa<ConvOp, ConvTransposeOp, MatmulOp, AvgPoolOp, AttentionOp,
+            AttentionGradOp>(op)) {
       if (plan.root)
         return group.emitError(
             "a library group holds exactly one contraction or "
@@ -99,8 +118,8 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
     }
   if (!plan.root)
     return group.emitError(
-        "a library group needs a conv, conv_transpose, matmul, avg_pool or "
-        "attention; use another kind");
+        "a library group needs a conv, conv_transpose, matmul, avg_pool, "
+        "attention or attention_grad; use another kind");
   std::string reason;
   if (!findLibraryRule(plan.root, &reason))
     return plan.root->emitError("not served by the library: ")
@@ -145,6 +164,14 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
         "no output of the group has the type of the library's result, "
         "so it has no place; yield it or end the group there");
   plan.output = *output;
+  SmallVector<int64_t> outputs{plan.output};
+  bool hasOneResult = plan.root->getNumResults() == 1;
+  if (!hasOneResult) {
+    FailureOr<SmallVector<int64_t>> found = findOutputs(group, plan.root);
+    if (failed(found))
+      return failure();
+    outputs = *found;
+  }
 
   int64_t numInputs = group.getInputs().size();
   SmallVector<int64_t> operands;
@@ -178,6 +205,18 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
     if (conv.getBias())
       bias = conv.getBias();
   };
+  auto attentionFields = [&](auto attention, StringRef name, Value output) {
+    call.text("op", name);
+    call.shape("inputShape", attention.getQuery(), false);
+    call.shape("weightShape", attention.getKey(), false);
+    call.shape("outputShape", output, false);
+    call.real("scale", attention.getScaleAttr());
+    call.flag("causal", attention.getCausal());
+    if (attention.getMask())
+      call.shape("maskShape", attention.getMask(), false);
+    for (Value operand : attention->getOperands())
+      addOperand(operand);
+  };
   llvm::TypeSwitch<Operation *>(plan.root)
       .Case([&](ConvOp conv) { convFields(conv, "conv", conv.getPadHigh()); })
       .Case([&](ConvTransposeOp conv) {
@@ -202,16 +241,10 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
         addOperand(matmul.getRhs());
       })
       .Case([&](AttentionOp attention) {
-        call.text("op", "attention");
-        call.shape("inputShape", attention.getQuery(), false);
-        call.shape("weightShape", attention.getKey(), false);
-        call.shape("outputShape", attention.getResult(), false);
-        call.real("scale", attention.getScaleAttr());
-        call.flag("causal", attention.getCausal());
-        if (attention.getMask())
-          call.shape("maskShape", attention.getMask(), false);
-        for (Value operand : attention->getOperands())
-          addOperand(operand);
+        attentionFields(attention, "attention", attention.getResult());
+      })
+      .Case([&](AttentionGradOp attention) {
+        attentionFields(attention, "attention_grad", attention.getGrad());
       })
       .Case([&](AvgPoolOp pool) {
         bool last = pool.getLayout() == Layout::NHWC;
@@ -245,14 +278,16 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
         addend.getType() == plan.chained.getType())
       plan.inPlace = {plan.output, argument.getArgNumber()};
   }
-  operands.push_back(numInputs + plan.output);
+  for (int64_t output : outputs)
+    operands.push_back(numInputs + output);
   call.numbers("operands", operands);
   plan.call = call.finish();
 
   // The tail reads what the library wrote, the inputs it uses, and writes all
   // outputs that are not the library's own result.
   OperandRange yielded = group.getYield().getValues();
-  plan.hasTail =
-      llvm::any_of(yielded, [&](Value value) { return value != plan.chained; });
+  plan.hasTail = hasOneResult && llvm::any_of(yielded, [&](Value value) {
+                   return value != plan.chained;
+                 });
   return plan;
 }

@@ -106,7 +106,8 @@ static bool isReadByDnn(Value value) {
         worklist.push_back(body->getArgument(use.getOperandNumber()));
       if (reader.getKind() == GroupKind::Library &&
           llvm::any_of(*body, [](Operation &op) {
-            return isa<ConvOp, ConvTransposeOp, AttentionOp>(op);
+            return isa<ConvOp, ConvTransposeOp, AttentionOp, AttentionGradOp>(
+                op);
           }))
         return true;
     }

@@ -24,7 +24,8 @@ using namespace fusion;
 /// ": " and the reason.
 static std::string whyNoLibrary(Operation *op) {
   std::string reason;
-  if (!isa<AttentionOp>(op) || !isForCuda(op) || findLibraryRule(op, &reason))
+  if (!isa<AttentionOp, AttentionGradOp>(op) || !isForCuda(op) ||
+      findLibraryRule(op, &reason))
     return "";
   return ": " + reason;
 }

@@ -139,7 +139,7 @@ public:
   /// Of all calls: most of it are kernels that cuDNN compiles.
   double getPlanSeconds() const { return planSeconds; }
 
-  /// Runs `call` on `operands`; the last is the output, which is overwritten.
+  /// Runs `call` on `operands`; the last ones are overwritten.
   Status run(const LibraryCall &call, std::vector<Values> &operands,
              size_t perMember, int shift, Place place) {
     auto start = std::chrono::steady_clock::now();
@@ -217,8 +217,9 @@ private:
     driver->graphExecDestroy(executable);
     driver->graphDestroy(graph);
     FUSION_RT_TRY(launched);
-    for (size_t i = perMember - 1; i < operands.size(); i += perMember)
-      FUSION_RT_TRY(download(addresses[i], operands[i], call.dtype));
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (i % perMember + call.numResults() >= perMember)
+        FUSION_RT_TRY(download(addresses[i], operands[i], call.dtype));
     return {};
   }
 
@@ -296,11 +297,12 @@ public:
   /// `shapes`: of one member's operands. `channels`, `inner`: element i of the
   /// output belongs to channel (i / inner) % channels. Of a large output every
   /// `stride`th element is compared. `hasNan`: the first operand starts with
-  /// one.
+  /// one. `sum` gives the first result, `sums` the others.
   void run(const std::string &name, const LibraryCall &call,
            const std::vector<Shape> &shapes, int64_t channels, int64_t inner,
            int64_t stride, const Sum &sum, int shift = 0,
-           Place place = Place::Apart, bool hasNan = false) {
+           Place place = Place::Apart, bool hasNan = false,
+           const std::vector<Sum> &sums = {}) {
     std::string title =
         name + " " + nameOf(call.dtype) + (call.hasBias ? " bias" : "") +
         (call.hasAddend ? " addend" : "") +
@@ -335,11 +337,21 @@ public:
     double bound = call.dtype == DType::BF16  ? 1e-2
                    : call.dtype == DType::F16 ? 2e-3
                                               : 1e-5;
-    for (size_t first = 0; first < operands.size(); first += shapes.size()) {
-      const Values *in = &before[first];
-      const Values &out = operands[first + shapes.size() - 1];
+    // Both factors of its products were rounded.
+    if (call.op == LibraryOp::AttentionGrad)
+      bound *= 4;
+    size_t numResults = call.numResults(),
+           firstResult = shapes.size() - numResults;
+    for (size_t n = 0; n < operands.size(); ++n) {
+      size_t index = n % shapes.size();
+      if (index < firstResult)
+        continue;
+      const Values *in = &before[n - index];
+      const Values &out = operands[n];
+      const Sum &sumOf =
+          index == firstResult ? sum : sums[index - firstResult - 1];
       for (int64_t i = 0; i < int64_t(out.size()); i += stride) {
-        double value = sum(in, i);
+        double value = sumOf(in, i);
         size_t next = 2;
         if (call.hasBias)
           value += in[next++][(i / inner) % channels];
@@ -347,7 +359,7 @@ public:
           value += in[next++][i];
         double expected = roundTo(activate(value, call.activation), call.dtype);
         bool isExact = call.activation != Activation::GeluTanh &&
-                       call.op != LibraryOp::Attention &&
+                       !call.isAttention() &&
                        (call.dtype != DType::BF16 || std::fabs(expected) < 256);
         double error = std::fabs(out[i] - expected);
         if (std::isnan(expected) ? std::isnan(out[i])
@@ -356,11 +368,23 @@ public:
           continue;
         char text[128];
         std::snprintf(text, sizeof(text),
-                      "element %lld is %.9g instead of %.9g", (long long)i,
-                      out[i], expected);
+                      "element %lld of result %zu is %.9g instead of %.9g",
+                      (long long)i, index - firstResult, out[i], expected);
         return report(title, text);
       }
     }
+    // Nothing depends on the order of threads.
+    std::vector<Values> again = before;
+    if (call.op == LibraryOp::AttentionGrad)
+      status = machine.run(call, again, shapes.size(), shift, place);
+    else
+      again = operands;
+    if (!status.ok())
+      return report(title, status.message());
+    for (size_t n = 0; n < operands.size(); ++n)
+      for (size_t i = 0; i < operands[n].size(); ++i)
+        if (std::memcmp(&again[n][i], &operands[n][i], sizeof(double)) != 0)
+          return report(title, "a second run gives other bits");
     ++passed;
     std::printf("ok   %s\n", title.c_str());
   }

@@ -59,7 +59,7 @@ func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
   auto call = cast<DictionaryAttr>(plan.call);
   ArrayRef<int64_t> operands =
       call.getAs<DenseI64ArrayAttr>("operands").asArrayRef();
-  unsigned target = operands.size() - 1;
+  unsigned target = operands.size() - plan.root->getNumResults();
   SmallVector<std::pair<unsigned, unsigned>> inPlace;
   KernelBuilder k(kernels, name, operands.size(), group.getLoc(), extents,
                   Machine::Cuda);
@@ -71,6 +71,8 @@ func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
   }
   k.sealAliases();
   SmallVector<std::pair<Value, unsigned>> stores{{plan.chained, target}};
+  for (Value result : plan.root->getResults().drop_front())
+    stores.push_back({result, target + unsigned(stores.size())});
   describeOperands(k, group, operands, stores, inPlace);
   BodyEvaluator evaluator(k, group.getBodyBlock());
   for (unsigned i = 0; i < target; ++i)
@@ -81,7 +83,9 @@ func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
   (void)getBackwardSlice(plan.chained, &ops, options);
   KernelTask task{k, evaluator, group, stores, llvm::to_vector(ops)};
   std::string reason;
-  std::optional<KernelShape> shape = emitCudaLoop(task, reason);
+  std::optional<KernelShape> shape = isa<AttentionGradOp>(plan.root)
+                                         ? emitCudaAttentionGrad(task, reason)
+                                         : emitCudaLoop(task, reason);
   if (shape) {
     k.finish(shape->units, shape->grain, shape->threads, description);
     int64_t blocks = 0;
