@@ -588,6 +588,63 @@ TEST(ModuleFile, AttentionIsKeptAndChecked) {
              "attention in a call of the CPU");
 }
 
+/// The gradients of the same attention: three results.
+Module attentionGradModule() {
+  ModuleBuilder builder(2);
+  ByteRange q = builder.input("q", {1, 4, 3, 8}, true),
+            k = builder.input("k", {1, 2, 5, 8}, true),
+            v = builder.input("v", {1, 2, 5, 6}, true),
+            g = builder.input("g", {1, 4, 3, 6}, true),
+            m = builder.input("m", {1, 1, 3, 5}, true);
+  ByteRange dq = builder.output("dq", {1, 4, 3, 8}, true),
+            dk = builder.output("dk", {1, 2, 5, 8}, true),
+            dv = builder.output("dv", {1, 2, 5, 6}, true);
+  LibraryCall call = attentionModule().program.commands[0].call;
+  call.op = LibraryOp::AttentionGrad;
+  Command &command = builder.call(call, {q, k, v, g, m, dq, dk}, dv);
+  for (size_t i : {5, 6}) {
+    command.operands[i].reads = false;
+    command.operands[i].writes = true;
+  }
+  Module module = builder.build();
+  module.target = "cuda:sm_90";
+  module.cpu.clear();
+  module.cpuFeatures.clear();
+  return module;
+}
+
+TEST(ModuleFile, AttentionGradIsKeptAndChecked) {
+  Aligned aligned(write(attentionGradModule()));
+  auto view = readModule(aligned.data(), aligned.size());
+  ASSERT_TRUE(view.ok()) << view.status().message();
+  EXPECT_EQ(view->module.program.commands[0].call.op,
+            LibraryOp::AttentionGrad);
+  auto refused = [&](auto change, const char *text) {
+    Module module = attentionGradModule();
+    change(module.program.commands[0]);
+    EXPECT_HAS(writeModule(module).status().message(), text);
+  };
+  refused([](Command &c) { c.call.inputShape[1].base = 3; }, "divisible");
+  refused([](Command &c) { c.call.outputShape[2].base = 2; }, "follow");
+  refused([](Command &c) { c.call.maskShape.clear(); }, "instead of 7");
+  refused([](Command &c) { c.call.op = LibraryOp::Attention; },
+          "instead of 5");
+  refused([](Command &c) { c.call.hasAddend = true; }, "neither bias");
+  refused([](Command &c) { c.operands[3].range.size = 4; }, "too few");
+  refused([](Command &c) { c.operands[6].range.size = 4; }, "too few");
+  refused([](Command &c) { c.operands[4].writes = true; }, "is an input");
+  refused([](Command &c) { c.operands[5].writes = false; }, "is the output");
+  refused([](Command &c) { c.operands[6].reads = true; }, "is the output");
+  refused([](Command &c) { c.hasTail = true; }, "several results");
+  refused([](Command &c) { c.call.op = LibraryOp(6); }, "unknown library call");
+  Module cpu = attentionGradModule(), other = convModule();
+  cpu.target = other.target;
+  cpu.cpu = other.cpu;
+  cpu.cpuFeatures = other.cpuFeatures;
+  EXPECT_HAS(writeModule(cpu).status().message(),
+             "attention in a call of the CPU");
+}
+
 //===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//

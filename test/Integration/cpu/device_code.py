@@ -172,6 +172,30 @@ def checkTf32(folder):
     fails("tf32 and strict", folder, 2, ["--allow-tf32", "--fp=strict"], "--fp=strict", "--allow-tf32")
 
 
+def checkAttentionGrad(folder):
+    """One call that writes three results, and a kernel beside it whose threads wait for each other twice."""
+    for element, mask in (("bf16", "1x8x64x128"), ("f16", "")):
+        shapes = {"q": "4x8x64x32", "k": "4x2x128x32", "v": "4x2x128x16", "g": "4x8x64x16"}
+        if mask:
+            shapes["m"] = mask
+        kinds = {name: f"tensor<{shape}x{element}>" for name, shape in shapes.items()}
+        body = ("  %0:3 = fusion.attention_grad %q, %k, %v, %g " + ("mask %m " if mask else "") + "scale = 0.25 "
+                + ("" if mask else "causal ") + ": " + ", ".join(kinds.values()))
+        text = function(kinds, body, {"0#0": kinds["q"], "0#1": kinds["k"], "0#2": kinds["v"]})
+        for target in TARGETS:
+            made = Compiled(folder, text, f"--target=cuda:{target}")
+            name = f"gradients of attention, {element}, {target}"
+            calls = [line for line in made.said.splitlines() if " attention_grad " in line and "call '" in line]
+            checks.check(name + ": one call", len(calls) == 1 and " launch '" not in made.said, made.said[-600:])
+            checks.check(name + ": mask or causal", all((" +mask" in line, " causal" in line) == (bool(mask), not mask) for line in calls))
+            checks.check(name + ": the stand-in", len(made.entries) == 1 and len(re.findall(r"bar(rier)?\.sync", made.ptx)) == 2,
+                         made.entries)
+            checks.check(name + ": no spills", all(spilled == 0 for _, _, spilled in made.kernels.values()), made.kernels)
+        strict = Compiled(folder, text, "--target=cuda:sm_90", "--fp=strict").said
+        checks.check(f"strict gradients of attention, {element}: products", "attention_grad" not in strict.split("provenance")[0]
+                     and strict.count(" matmul ") >= 5, strict[-300:])
+
+
 def spilling(op, width, inputs=0):
     """A group of which `width` values, each by `op` of the last and x, are live at once; with inputs, those are read
     before and after instead, and one value stands between."""
@@ -275,6 +299,7 @@ def main():
         checkSpills(folder)
         checkOptions(folder)
         checkTf32(folder)
+        checkAttentionGrad(folder)
         checkFaults(folder)
     return checks.finish()
 

@@ -217,7 +217,8 @@ TEST(LibraryRules, CudaTakesGroupsAndUnlikePadding) {
   EXPECT_EQ(askConv("f32", 2, 16, 16, 4, true), kGroups);
 }
 
-/// What the rules of a GPU say of attention over `batch` x 4 heads of 2 groups.
+/// What the rules of a GPU say of attention over `batch` x 4 heads of 2 groups,
+/// and of its gradients, which is the same.
 static std::string askAttention(StringRef dtype, int64_t rows, int64_t keys,
                                 int64_t depth, StringRef attributes,
                                 bool hasMask, StringRef fp = "fast") {
@@ -236,13 +237,21 @@ static std::string askAttention(StringRef dtype, int64_t rows, int64_t keys,
             "fusion.attention %q, %k, %v " +
             (hasMask ? "mask %m " : "") + "scale = 0.5 " + attributes.str() +
             " : " + q + ", " + k + ", " + v + (hasMask ? ", " + m : "") +
-            "\nreturn %0 : " + y + "\n}}")
+            "\n%1:3 = fusion.attention_grad %q, %k, %v, %0 " +
+            (hasMask ? "mask %m " : "") + "scale = 0.5 " + attributes.str() +
+            " : " + q + ", " + k + ", " + v + ", " + y +
+            (hasMask ? ", " + m : "") + "\nreturn %0 : " + y + "\n}}")
                .c_str());
   if (!p.main)
     return "does not parse";
-  std::string reason;
+  std::string reason, ofGradients;
   const LibraryRule *rule = findLibraryRule(p.find<AttentionOp>(), &reason);
   EXPECT_EQ(rule != nullptr, reason.empty());
+  rule = findLibraryRule(p.find<AttentionGradOp>(), &ofGradients);
+  EXPECT_EQ(rule != nullptr, ofGradients.empty());
+  if (StringRef(ofGradients).starts_with("attention_grad of"))
+    ofGradients.erase(strlen("attention"), strlen("_grad"));
+  EXPECT_EQ(ofGradients, reason);
   return reason;
 }
 

@@ -328,6 +328,12 @@ def norms():
         ["1x2x3x4x@", "1x1x5x4x@", "1x1x5x6x@"], ["1x2x3x6x@"], 1.0)
     add("fusion.attention {0}, {1}, {2} mask {3} scale = 0.25 : tensor<2x2x16x16x@>, tensor<2x2x16x16x@>, tensor<2x2x16x16x@>, "
         "tensor<1x1x16x16x@>", ["2x2x16x16x@"] * 3 + ["1x1x16x16x@"], ["2x2x16x16x@"], 1.0)
+    add("fusion.attention_grad {0}, {1}, {2}, {3} scale = 0.5 causal : tensor<1x2x3x4x@>, tensor<1x1x5x4x@>, tensor<1x1x5x6x@>, "
+        "tensor<1x2x3x6x@>", ["1x2x3x4x@", "1x1x5x4x@", "1x1x5x6x@", "1x2x3x6x@"], ["1x2x3x4x@", "1x1x5x4x@", "1x1x5x6x@"], 1.0)
+    add("fusion.attention_grad {0}, {1}, {2}, {3} scale = 0.25 causal : tensor<2x4x37x16x@>, tensor<2x2x53x16x@>, tensor<2x2x53x8x@>, "
+        "tensor<2x4x37x8x@>", ["2x4x37x16x@", "2x2x53x16x@", "2x2x53x8x@", "2x4x37x8x@"], ["2x4x37x16x@", "2x2x53x16x@", "2x2x53x8x@"], 1.0)
+    add("fusion.attention_grad {0}, {1}, {2}, {3} mask {4} scale = 0.25 : tensor<2x2x16x16x@>, tensor<2x2x16x16x@>, "
+        "tensor<2x2x16x16x@>, tensor<2x2x16x16x@>, tensor<1x1x16x16x@>", ["2x2x16x16x@"] * 4 + ["1x1x16x16x@"], ["2x2x16x16x@"] * 3, 1.0)
     for flag in ("", " {{interleaved}}"):
         add(f"fusion.rope {{0}}, {{1}}, {{2}}{flag} : tensor<2x3x8x@>, tensor<3x4x@>", ["2x3x8x@", "3x4x@", "3x4x@"], ["2x3x8x@"], 2.0)
     return cases
