@@ -8,6 +8,7 @@
 #include "TestModules.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -50,13 +51,16 @@ static Module make(const std::string &kind) {
     return test::forCuda(builder.build());
   }
   test::ModuleBuilder builder;
+  if (kind.compare(0, 5, "spin:") == 0) // as "spin", on some ranks
+    builder.module.program.mesh = {"m",
+                                   {{"dp", uint32_t(std::atoi(&kind[5]))}}};
   ByteRange x = builder.input("x", {1024});
   ByteRange y = builder.output("y", {1024});
   ByteRange t = builder.scratch(x.size);
   builder.launch(test::Relu, {x}, t, {0, 1024});
-  builder.launch(kind == "poison" ? test::Poison
-                 : kind == "spin" ? test::Spin
-                                  : test::Exponential,
+  builder.launch(kind == "poison"                  ? test::Poison
+                 : kind.compare(0, 4, "spin") == 0 ? test::Spin
+                                                   : test::Exponential,
                  {t}, y, {0, 1024});
   if (kind == "chain") { // 2000 tiny launches, for overhead
     builder.module.program.commands.pop_back();

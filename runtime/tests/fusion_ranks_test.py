@@ -215,6 +215,10 @@ class Ranks(unittest.TestCase):
         medians = [r["bench"]["median_us"] for r in answer["per_rank"]]
         self.assertEqual(answer["slowest_median_us"], max(medians))
         self.assertEqual(answer["per_rank"][1]["counts"]["collectives"], 2)
+        # Each rank holds what the other sends: 1000 floats.
+        staged = answer["per_rank"][1]["memory"]["communication"]
+        self.assertGreaterEqual(staged, 4000)
+        self.assertLess(staged, 32000)
         text = self.expect(run(module, 2, "--random-inputs", 1, "--bench", 5),
                            0).stdout
         self.assertEqual([line.split(":")[0] for line in text.splitlines()],

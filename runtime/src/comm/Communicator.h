@@ -70,9 +70,10 @@ public:
   /// runs another collective). After an error every run fails.
   virtual Status run(const CollectiveRun &run) = 0;
 
-  /// Collectives run, and bytes that this rank sent to others.
+  /// Collectives run, bytes that this rank sent to others, and bytes that it
+  /// holds for what they send.
   struct Counts {
-    uint64_t collectives = 0, bytesSent = 0;
+    uint64_t collectives = 0, bytesSent = 0, stagingBytes = 0;
   };
   virtual Counts counts() const = 0;
 };

@@ -62,6 +62,12 @@ public:
     }
     return blocks.back().data() + start;
   }
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (const std::vector<char> &block : blocks)
+      sum += block.size();
+    return sum;
+  }
   /// Gives everything back; the largest block stays.
   void clear() {
     if (blocks.size() > 1)
@@ -98,7 +104,7 @@ public:
   uint32_t size() const override { return ranks; }
   Status connect(const std::vector<Group> &groups) override;
   Status run(const CollectiveRun &run) override;
-  Counts counts() const override { return {collectives, bytesSent}; }
+  Counts counts() const override { return {collectives, bytesSent, staged}; }
 
 private:
   friend class Collective;
@@ -107,7 +113,7 @@ private:
   std::shared_ptr<Rendezvous> rendezvous;
   double timeout;
   std::vector<std::unique_ptr<Member>> members;
-  std::atomic<uint64_t> collectives{0}, bytesSent{0};
+  std::atomic<uint64_t> collectives{0}, bytesSent{0}, staged{0};
 };
 
 /// One collective under way.
@@ -680,7 +686,9 @@ Status HostCommunicator::run(const CollectiveRun &run) {
   if (!member.broken.ok())
     return member.broken;
   ++collectives;
+  uint64_t before = member.staging.bytes();
   Status status = Collective(*this, member, run).execute();
+  staged += member.staging.bytes() - before;
   if (!status.ok())
     member.broken = status;
   return status;

@@ -219,7 +219,8 @@ const void *CpuExecutor::address(const ByteRange &range) const {
 }
 
 MemoryUse CpuExecutor::memory() const {
-  return {arenaSize, library->packedBytes(), scratchpadSize};
+  return {arenaSize, library->packedBytes(), scratchpadSize,
+          communicator ? communicator->counts().stagingBytes : 0};
 }
 
 Expected<std::unique_ptr<Executor>>

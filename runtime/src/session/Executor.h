@@ -37,10 +37,11 @@ public:
 
 /// Bytes that an executor has allocated.
 struct MemoryUse {
-  uint64_t arena = 0;      ///< private, peer and pinned segments
-  uint64_t packed = 0;     ///< weights in the library's own layout
-  uint64_t scratchpad = 0; ///< of library calls
-  uint64_t total() const { return arena + packed + scratchpad; }
+  uint64_t arena = 0;         ///< private, peer and pinned segments
+  uint64_t packed = 0;        ///< weights in the library's own layout
+  uint64_t scratchpad = 0;    ///< of library calls
+  uint64_t communication = 0; ///< what other ranks send, before it is combined
+  uint64_t total() const { return arena + packed + scratchpad + communication; }
 };
 
 class Communicator;

@@ -280,6 +280,16 @@ Status Launcher::endOf(uint32_t rank) {
   int code = WEXITSTATUS(child.status);
   if (hub.ranks[rank].done && finishing)
     return {};
+  // It may have said why: the watchdog of a run, a module that was cut.
+  std::string said = "\n" + readAll(child.err);
+  const std::string mark = "\nerror: ";
+  size_t at = said.find(mark);
+  if (code > 1 && code <= int(Code::Internal) && at != std::string::npos) {
+    at += mark.size();
+    return Status(Code(code),
+                  name + ": " + said.substr(at, said.find('\n', at) - at), {},
+                  int(rank));
+  }
   if (code == int(Code::PeerFailed))
     return Status(Code::PeerFailed,
                   name + " ended because its control socket broke; it " + where,

@@ -96,9 +96,10 @@ void Report::printJson() const {
               counters.collectives, counters.bytesRead, counters.bytesWritten);
   std::printf(", \"memory\": {\"planned_arena\": %" PRIu64
               ", \"arena\": %" PRIu64 ", \"packed_weights\": %" PRIu64
-              ", \"scratchpad\": %" PRIu64 ", \"staging\": %" PRIu64 "}",
+              ", \"scratchpad\": %" PRIu64 ", \"staging\": %" PRIu64
+              ", \"communication\": %" PRIu64 "}",
               session.module().program.peakBytes, memory.arena, memory.packed,
-              memory.scratchpad, session.stagingBytes());
+              memory.scratchpad, session.stagingBytes(), memory.communication);
   if (!differences.empty()) {
     std::printf(", \"check\": [");
     for (size_t i = 0; i < differences.size(); ++i) {

@@ -36,7 +36,7 @@ class Folder:
         self.temporary.mkdir()
         for name, kind in (("four", "overlap:4:100000:50"), ("two", "overlap:2:100000:50"),
                            ("other", "overlap:2:100000:49"), ("short", "overlap:4:1000:2"),
-                           ("long", "overlap:4:400000:200"), ("eight", "overlap:8:20000:20")):
+                           ("long", "overlap:4:400000:200"), ("eight", "overlap:8:20000:20"), ("spin", "spin:4")):
             subprocess.run([BIN / "fusion-test-module", kind, self.path / f"{name}.fsn"], check=True)
         self.old = self.path / "out/rank0/y.npy"
         self.old.parent.mkdir(parents=True)
@@ -211,6 +211,10 @@ def stuck(folder):
         os.kill(launcher, signal.SIGINT)
 
     fromOutside(folder, "F42 a suspended machine; then an interrupt", suspend, 130, 8, ["interrupted"])
+
+
+    case(folder, "F37 a kernel of a rank never ends", ["--op-timeout", "1"], 8, 6, ["rank ", "--op-timeout"],
+         module="spin")
 
 
 def errors(folder):
