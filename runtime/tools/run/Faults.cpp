@@ -1,5 +1,6 @@
 //===- Faults.cpp - Failures on purpose -----------------------------------===//
 #include "Faults.h"
+#include "Checked.h"
 #include "RankLink.h"
 
 #include <atomic>
@@ -12,7 +13,8 @@
 using namespace fusion::rt;
 
 const char *fusion::rt::faultsText() {
-  return "kill, stop, segv, abort, throw, exit, skip, hang, cut, slow, fail, "
+  return "kill, stop, segv, abort, throw, exit, skip, hang, cut, slow, link, "
+         "fail, "
          "lost, count, async, deaf, start-hang, load-hang, load-fail, "
          "end-kill, end-hang, "
          "module, schedule, runtime, device, ranks, rank";
@@ -20,10 +22,15 @@ const char *fusion::rt::faultsText() {
 
 bool fusion::rt::parseFault(const std::string &text, Fault &fault) {
   char *end = nullptr;
-  fault.rank = uint32_t(std::strtoul(text.c_str(), &end, 10));
-  if (end == text.c_str() || *end != ':')
+  size_t first = text.find(':');
+  if (first == std::string::npos || first == 0)
     return false;
-  fault.kind = end + 1;
+  fault.rank = uint32_t(std::strtoul(text.c_str(), &end, 10));
+  if (text.compare(0, first, "all") == 0)
+    fault.rank = Fault::kAll;
+  else if (*end != ':' || end != text.c_str() + first)
+    return false;
+  fault.kind = text.substr(first + 1);
   size_t colon = fault.kind.find(':');
   if (colon != std::string::npos) {
     fault.number = std::strtoull(&fault.kind[colon + 1], &end, 10);
@@ -66,7 +73,7 @@ static void strike(const std::string &kind, RankLink *link) {
 void fusion::rt::injectAt(Stage stage, const std::vector<Fault> &faults,
                           uint32_t rank, RankLink *link) {
   for (const Fault &fault : faults) {
-    if (fault.rank != rank)
+    if (fault.rank != rank && fault.rank != Fault::kAll)
       continue;
     const char *prefix = stage == Stage::Start  ? "start-"
                          : stage == Stage::Load ? "load-"
@@ -79,7 +86,8 @@ void fusion::rt::injectAt(Stage stage, const std::vector<Fault> &faults,
 
 bool fusion::rt::isDeaf(const std::vector<Fault> &faults, uint32_t rank) {
   for (const Fault &fault : faults)
-    if (fault.rank == rank && fault.kind == "deaf")
+    if ((fault.rank == rank || fault.rank == Fault::kAll) &&
+        fault.kind == "deaf")
       return true;
   return false;
 }
@@ -139,10 +147,30 @@ public:
       }
       strike(fault.kind, link);
     }
-    return inner->run(run);
+    double began = monotonicSeconds();
+    Status status = inner->run(run);
+    // A network of so many megabytes a second, which takes no CPU.
+    for (const Fault &fault : faults)
+      if (fault.kind == "link")
+        if (double left = began + bytesOf(run) * 1e-6 / double(fault.number) -
+                          monotonicSeconds();
+            left > 0)
+          usleep(useconds_t(left * 1e6));
+    return status;
   }
 
 private:
+  static double bytesOf(const CollectiveRun &run) {
+    double sum = 0;
+    for (const PartBuffer &part : run.parts) {
+      double size = double(elementSize(part.dtype));
+      for (int64_t dim : part.shape)
+        size *= double(dim);
+      sum += size;
+    }
+    return sum;
+  }
+
   std::vector<Fault> faults;
   std::shared_ptr<Communicator> inner;
   RankLink *link;
@@ -157,7 +185,7 @@ fusion::rt::injectFaults(const std::vector<Fault> &faults,
                          RankLink *link) {
   std::vector<Fault> own;
   for (const Fault &fault : faults)
-    if (fault.rank == communicator->rank())
+    if (fault.rank == communicator->rank() || fault.rank == Fault::kAll)
       own.push_back(fault);
   if (own.empty())
     return communicator;

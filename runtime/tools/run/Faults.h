@@ -20,13 +20,15 @@ class RankLink;
 
 /// One failure of one rank.
 struct Fault {
-  uint32_t rank = 0;
+  static constexpr uint32_t kAll = uint32_t(-1);
+  uint32_t rank = 0; ///< or all
   std::string kind;
-  uint64_t number =
-      1; ///< the collective it happens at; of "slow": milliseconds
+  /// The collective it happens at; of "slow": milliseconds; of "link":
+  /// megabytes a second that the network has.
+  uint64_t number = 1;
 };
 
-/// Parses "RANK:FAULT[:N]". False if it is none.
+/// Parses "RANK:FAULT[:N]", the rank a number or "all". False if it is none.
 bool parseFault(const std::string &text, Fault &fault);
 
 /// The kinds, for --help.

@@ -74,12 +74,13 @@ Ranks (a module that was compiled for a mesh; CPU):
   the loopback, all connect to MASTER_ADDR.
   --listen ADDRESS         this host's address instead of the loopback; needs
   --token-file FILE        16 to 4096 secret bytes, the same on all ranks
-  --inject RANK:FAULT[:N]  for tests of failures: a rank fails on purpose, at its
+  --inject RANK:FAULT[:N]  for tests: a rank (or "all") fails on purpose, at its
                            N-th collective or where the fault's name says: kill,
-                           stop, segv, abort, throw, exit, skip, hang, cut, slow
-                           (N ms each), fail, lost, count, async, deaf,
-                           start-hang, load-hang, load-fail, end-kill, end-hang,
-                           module, schedule, runtime, device, ranks, rank
+                           stop, segv, abort, throw, exit, skip, hang, cut, fail,
+                           lost, count, async, deaf, start-hang, load-hang,
+                           load-fail, end-kill, end-hang, module, schedule,
+                           runtime, device, ranks, rank; slow: N ms more for
+                           each collective; link: as on a network of N MB/s
 
 Measurements:
   --bench N                N timed runs after warm-up: median, p10, p90. On a

@@ -84,6 +84,8 @@ class Folder:
 
 
 def start(folder, module, *flags, ranks=4, **options):
+    # Shells start background jobs with SIGINT ignored, which would be inherited.
+    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     return subprocess.Popen(
         [*RUN, folder.path / f"{module}.fsn", "--trust=all", "--ranks", str(ranks), "--random-inputs", "1",
          *LIMITS, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
