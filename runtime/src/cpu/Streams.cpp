@@ -6,6 +6,7 @@
 #include "Streams.h"
 
 #include <chrono>
+#include <new>
 #include <pthread.h>
 
 using namespace fusion::rt;
@@ -35,6 +36,17 @@ void Streams::finish(const Status &status) {
   changed.notify_all();
 }
 
+/// Other exceptions end the process: nothing here throws them.
+static Status callBody(const std::function<Status(uint32_t)> &body,
+                       uint32_t stream) {
+  try {
+    return body(stream);
+  } catch (const std::bad_alloc &) {
+    return Status(Code::Resources,
+                  "out of memory on stream " + std::to_string(stream));
+  }
+}
+
 void Streams::work(uint32_t stream) {
   std::string name = "stream " + std::to_string(stream);
   pthread_setname_np(pthread_self(), name.c_str());
@@ -46,7 +58,7 @@ void Streams::work(uint32_t stream) {
       return;
     seen = generation;
     lock.unlock();
-    finish((*body)(stream));
+    finish(callBody(*body, stream));
     lock.lock();
   }
 }
@@ -62,7 +74,7 @@ Status Streams::run(const std::function<Status(uint32_t)> &newBody) {
     ++generation;
   }
   changed.notify_all();
-  finish(newBody(0));
+  finish(callBody(newBody, 0));
   std::unique_lock<std::mutex> lock(mutex);
   changed.wait(lock, [&] { return running == 0; });
   return first;

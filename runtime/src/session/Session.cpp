@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <system_error>
 #include <tuple>
 
 using namespace fusion::rt;
@@ -56,6 +57,10 @@ Session::create(std::shared_ptr<LoadedModule> module,
     return session;
   } catch (const std::bad_alloc &) {
     return Status(Code::Resources, "out of memory while creating a session");
+  } catch (const std::system_error &error) {
+    return Status(Code::Resources, std::string("can't start a thread: ") +
+                                       error.what() +
+                                       "; raise the process's limits");
   } catch (const std::exception &error) {
     return Status(Code::Internal,
                   std::string("while creating a session: ") + error.what());

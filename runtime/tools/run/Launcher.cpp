@@ -24,6 +24,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <unistd.h>
 
 using namespace fusion::rt;
@@ -154,10 +155,20 @@ void Launcher::runChild(uint32_t rank, int socket) {
     code = runRank(own_options, module, context, "127.0.0.1");
     std::fflush(stdout);
     _exit(code);
+    // The parent reads this.
   } catch (const std::bad_alloc &) {
     code = int(Code::Resources);
-  } catch (...) {
+    std::fputs("error: out of memory\n", stderr);
+  } catch (const std::system_error &error) {
+    code = int(Code::Resources);
+    std::fprintf(stderr,
+                 "error: can't start a thread: %s; raise the process's "
+                 "limits or run fewer ranks\n",
+                 error.what());
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
   }
+  std::fflush(stderr);
   _exit(code);
 }
 

@@ -261,17 +261,27 @@ def resources(folder):
         process = start(folder, "short", preexec_fn=limited(limit, value))
         finish(folder, name, process, began, code, 5, [])
     # The limit does not hold for root: as nobody, if that user can read the files.
-    def asNobody():
+    def asNobody(processes):
         if os.getuid() == 0:
             os.setgid(65534)
             os.setuid(65534)
-        limited(resource.RLIMIT_NPROC, 1)()
+        limited(resource.RLIMIT_NPROC, processes)()
 
     folder.path.chmod(0o755)
+    user = os.getuid() or 65534
+    here = 0
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and entry.stat().st_uid == user:
+                here += len(os.listdir(entry / "task"))
+        except OSError:
+            pass
+    # The launcher and its ranks fit, but not all of their threads.
     try:
-        began = time.monotonic()
-        process = start(folder, "short", preexec_fn=asNobody)
-        finish(folder, "F43 no processes left", process, began, 6, 2, ["the process of rank"])
+        for name, processes, text in (("processes", here + 1, "the process of rank"), ("threads", here + 6, "can't ")):
+            began = time.monotonic()
+            process = start(folder, "short", preexec_fn=lambda n=processes: asNobody(n))
+            finish(folder, f"F43 no {name} left", process, began, 6, 4, [text])
     except OSError as error:
         checks.skip("F43 no processes left", str(error))
 
