@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -205,6 +206,24 @@ class Ranks(unittest.TestCase):
                 break
         self.assertLessEqual(min(steps), 1.15)
         self.assertGreaterEqual(max(beside), 0.5)
+
+    def test_ranks_of_another_launcher_write_files_of_their_own(self):
+        module = make("overlap:2:1000:2", self.path / "o.fsn")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        ranks = [subprocess.Popen(
+            [BIN / "fusion-run", module, *LIMITS, "--random-inputs=1",
+             "--profile", self.path / "t.json", "--output-dir", self.out],
+            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+            for rank in range(2)]
+        self.assertEqual([rank.wait(timeout=60) for rank in ranks], [0, 0])
+        for rank in range(2):
+            events = json.loads((self.path / f"t.rank{rank}.json").read_text())
+            self.assertEqual({e["pid"] for e in events["traceEvents"]}, {rank})
+            self.assertEqual(self.load(rank, "g").shape, (1000,))
+        self.assertFalse((self.path / "t.json").exists())
 
     def test_bench_gives_each_rank_s_median(self):
         module = make("overlap:2:1000:2", self.path / "o.fsn")

@@ -47,8 +47,8 @@ public:
   /// who is where, once stuck.
   Status look(const std::vector<RankView> &ranks, double now);
 
-  /// Whether nothing moves, for a while.
-  bool isQuiet() const { return quiet > 0.3; }
+  /// Whether the limit is near: time to find out who stands still.
+  bool isNearLimit() const { return limit > 0 && quiet > limit - 0.5; }
 
   /// Whether half of the limit has passed, the first time.
   bool isSlow();

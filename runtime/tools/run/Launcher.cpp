@@ -21,6 +21,7 @@
 #include <new>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -182,6 +183,12 @@ Status Launcher::start() {
   progress = static_cast<RankProgress *>(memory);
   for (size_t i = 0; i < children.size(); ++i)
     new (&progress[i]) RankProgress;
+  // Some descriptors a rank: as many as we may have.
+  rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
   auto failed = [](const char *what, size_t rank) {
     bool isLimit = errno == EMFILE || errno == ENFILE || errno == EAGAIN ||
                    errno == ENOMEM || errno == ENOSPC;
@@ -249,7 +256,7 @@ std::vector<RankView> Launcher::views() {
   for (size_t i = 0; i < children.size(); ++i) {
     if (hub.ranks[i].done)
       list[i].phase = RankProgress::Done;
-    list[i].stopped = watch.isQuiet() && isStopped(children[i].pid);
+    list[i].stopped = watch.isNearLimit() && isStopped(children[i].pid);
   }
   return list;
 }

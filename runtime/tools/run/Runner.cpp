@@ -117,6 +117,18 @@ static std::string rankFolder(const std::string &directory,
   return rank ? directory + "/rank" + std::to_string(rank->rank) : directory;
 }
 
+/// Where a rank writes its trace if nobody collects it: "t.rank1.json".
+static std::string profilePath(const RunOptions &options,
+                               const RankContext *rank) {
+  std::string path = options.profilePath;
+  if (path.empty() || !rank || rank->traceFile >= 0)
+    return path;
+  size_t name = path.rfind('/'), dot = path.rfind('.');
+  if (dot == std::string::npos || (name != std::string::npos && dot < name + 2))
+    dot = path.size();
+  return path.insert(dot, ".rank" + std::to_string(rank->rank));
+}
+
 /// Makes a folder and those above it that are missing.
 static Status makeDirectories(const std::string &directory) {
   for (size_t end = 0; end != std::string::npos;) {
@@ -166,7 +178,7 @@ static Status checkOutputPaths(const Program &program,
                                const RankContext *rank) {
   std::string outputFolder = rankFolder(options.outputDirectory, rank),
               checkFolder = rankFolder(options.checkDirectory, rank);
-  std::vector<std::string> written{options.profilePath}, read;
+  std::vector<std::string> written{profilePath(options, rank)}, read;
   if (!options.outputDirectory.empty())
     for (const auto &output : program.outputs)
       written.push_back(outputFolder + "/" + fileName(output.tensor.name));
@@ -181,11 +193,10 @@ static Status checkOutputPaths(const Program &program,
   std::string path = findOverwritten(written, read);
   if (path.empty())
     return {};
-  return Status(
-      Code::Usage,
-      "'" + escape(path) +
-          "': is read, and would be overwritten; choose another " +
-          (path == options.profilePath ? "--profile" : "--output-dir"));
+  return Status(Code::Usage,
+                "'" + escape(path) +
+                    "': is read, and would be overwritten; choose another " +
+                    (path == written[0] ? "--profile" : "--output-dir"));
 }
 
 /// What an output is compared with: the file of the rank, or its shard of the
@@ -294,7 +305,7 @@ static Status runOnce(Session &session, const RunInputs &inputs,
     FUSION_RT_TRY(run(&observer));
     if (rank && rank->traceFile >= 0)
       return observer.append(rank->traceFile, rank->traceOrigin);
-    return observer.write(options.profilePath);
+    return observer.write(profilePath(options, rank));
   }
   return options.nanCheck ? Status() : run(nullptr);
 }
