@@ -244,6 +244,24 @@ def checkOps(folder):
                  forward.differences(lambda: (reference(*operands.values()) * arrays["r"]).sum(), operands), 1e-8)
 
 
+def checkChoices(folder):
+    """max_pool's gradient where windows hold equals, infinities and NaN: the module chooses as the evaluator does."""
+    random = np.random.default_rng(4)
+    shape = writeOp(folder / "pool.mlir", [(2, 9, 8, 5)],
+                    lambda t, x: ops.max_pool(t, x, [3, 2], [2, 1], [1, 1], [1, 0]), "f32")
+    x = random.choice(np.array([0, -0.0, 1, 1, 2, np.inf, -np.inf, -np.inf, np.nan], np.float32), (2, 9, 8, 5))
+    x[0, :3, :3] = -np.inf
+    np.save(folder / "x0.npy", x)
+    np.save(folder / "r.npy", random.integers(1, 9, shape).astype(np.float32))
+    given = [word for n in ("x0", "r") for word in ("--input", f"{n}={folder / n}.npy")]
+    run("fusion-interpret", folder / "pool.mlir", *given, "--output-dir", folder / "want")
+    run("fusion-compile", folder / "pool.mlir", "--target=cpu", "-o", folder / "pool.fsn")
+    run("fusion-run", folder / "pool.fsn", *given, "--output-dir", folder / "got")
+    got, want = (np.load(folder / way / "grad.x0.npy") for way in ("got", "want"))
+    checks.check("max_pool's gradient among equals, infinities and NaN", np.array_equal(got, want))
+    checks.check("and all of it arrives", want.sum() == np.load(folder / "r.npy").sum())
+
+
 # ---- the compiled module ----------------------------------------------------
 
 #: Larger than SMALL, so that groups and library calls are those of real models.
@@ -398,7 +416,7 @@ def checkClipping(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as name:
-        for part in (checkGradients, checkOps, checkModules, checkWays, checkMemory, checkClipping):
+        for part in (checkGradients, checkOps, checkChoices, checkModules, checkWays, checkMemory, checkClipping):
             folder = Path(name) / part.__name__
             folder.mkdir()
             part(folder)
