@@ -134,12 +134,11 @@ FailureOr<ProgramOp> MemoryPlanner::plan() {
     copySharding(function.getArgAttrDict(i), port);
   }
   for (auto [i, value] : llvm::enumerate(returned)) {
-    PortOp port =
-        emitPort(SegmentKind::Output,
-                 portName(function.getResultAttrOfType<StringAttr>(
-                              i, FusionDialect::kNameAttr),
-                          "out", i),
-                 llvm::formatv("out{0}", i).str(), value);
+    PortOp port = emitPort(SegmentKind::Output,
+                           portName(function.getResultAttrOfType<StringAttr>(
+                                        i, FusionDialect::kNameAttr),
+                                    "out", i),
+                           llvm::formatv("out{0}", i).str(), value);
     copySharding(function.getResultAttrDict(i), port);
   }
   if (failed(emitCommands()) || failed(emitCopies()))

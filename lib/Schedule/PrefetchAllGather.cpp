@@ -8,8 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ArenaPlan.h"
-#include "CommandOrder.h"
-#include "OverlapPlan.h"
+#include "PrefetchPlan.h"
 #include "fusion/Analysis/FusionLegality.h"
 #include "fusion/IR/ErrorKind.h"
 #include "fusion/Schedule/Passes.h"
@@ -26,16 +25,6 @@ using namespace mlir;
 using namespace fusion;
 
 namespace {
-
-/// One gather, and where it may start.
-struct Gather {
-  unsigned node = 0;
-  SmallVector<int64_t, 2> sizes; ///< of its results
-  int64_t bytes = 0;             ///< of all, each rounded up
-  unsigned ready = 0;            ///< the first position it may start before
-  unsigned first = 0, last = 0;  ///< readers
-  unsigned issue = 0;            ///< the answer
-};
 
 struct PrefetchPlan {
   std::vector<Gather> gathers; ///< in the order of need
@@ -176,13 +165,20 @@ struct PrefetchAllGather final
         FusionLegality::create(main, GroupLimits());
     if (failed(legality))
       return signalPassFailure();
-    OverlapGraph graph(main, nullptr);
+    auto graph = std::make_unique<OverlapGraph>(main, nullptr);
     int64_t most = std::min<uint64_t>(budget, INT64_MAX);
-    PrefetchPlan plan = planPrefetch(graph, *legality, most);
+    PrefetchPlan plan = planPrefetch(*graph, *legality, most);
+    int64_t numRepeats = 0;
+    if (plan.neededBytes > most) {
+      numRepeats = repeatGathers(*graph, plan.gathers, most);
+      graph = std::make_unique<OverlapGraph>(main, nullptr);
+      legality = FusionLegality::create(main, GroupLimits());
+      plan = planPrefetch(*graph, *legality, most);
+    }
     if (plan.gathers.empty())
       return markAllAnalysesPreserved();
     if (plan.neededBytes > most) {
-      emitError(graph[plan.needed].op, ErrorKind::Resources)
+      emitError((*graph)[plan.needed].op, ErrorKind::Resources)
           << "needs " << plan.neededBytes
           << " bytes of gathered values at once, --prefetch-budget allows "
           << most << ": give at least " << plan.neededBytes;
@@ -190,14 +186,15 @@ struct PrefetchAllGather final
     }
     main->setAttr(kPrefetchBudgetAttr,
                   IntegerAttr::get(IntegerType::get(&getContext(), 64), most));
-    rewrite(main, graph, plan);
+    rewrite(main, *graph, plan);
     remark::passed(main.getLoc(), name("prefetch"))
         << remark::add("gathers start as early as the budget allows")
         << remark::metric("Budget", most)
         << remark::metric("PeakBytes", plan.peakBytes)
         << remark::metric("RegionBytes", plan.ringBytes)
         << remark::metric("NeededBytes", plan.neededBytes)
-        << remark::metric("Gathers", int64_t(plan.gathers.size()));
+        << remark::metric("Gathers", int64_t(plan.gathers.size()))
+        << remark::metric("Repeated", numRepeats);
   }
 
 private:

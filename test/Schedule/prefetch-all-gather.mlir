@@ -3,9 +3,10 @@
 // Twice is once.
 // RUN: fusion-opt %s --split-input-file --fusion-prefetch-all-gather=budget=128 --fusion-prefetch-all-gather=budget=128 -o %t.twice
 // RUN: diff %t.once %t.twice
-// Without a budget it is twice what one layer needs: the same here.
-// RUN: fusion-opt %s --split-input-file --fusion-prefetch-all-gather -o %t.default
-// RUN: diff %t.once %t.default
+// Without a budget it is twice what the readers need, and nothing is gathered again.
+// RUN: fusion-opt %s --split-input-file --fusion-prefetch-all-gather --remarks-filter=fusion -o %t.default 2>&1 | FileCheck %s --check-prefix=DEFAULT
+// DEFAULT-COUNT-2: [Passed] prefetch |{{.*}}Budget=128,
+// DEFAULT:         [Passed] prefetch |{{.*}}Budget=384, Gathers=3, NeededBytes=192, {{.*}}Repeated=0
 
 // Gathered layers take 64 bytes of the arena each; 128 hold two. So two gathers
 // start at once, and each later one when a layer's reader is done.
@@ -100,4 +101,55 @@ func.func @main(%x: tensor<4xf32>, %p: tensor<4xf32>, %q: tensor<4xf32>) -> (ten
   }
   %z = fusion.all_gather %y dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
   return %a, %c, %b, %d, %z : tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Forward and backward read the same layers: 128 bytes do not keep three of them, and
+// one ahead. The last one is kept, as it is needed first; the others are gathered
+// again, a reshape of one is made again too.
+// CHECK-LABEL: func.func @main
+// CHECK:       fusion.all_gather %arg1
+// CHECK:       fusion.all_gather %arg2
+// CHECK:       fusion.all_gather %arg3
+// CHECK:       fusion.all_gather %arg2
+// CHECK:       fusion.all_gather %arg1
+// CHECK:       fusion.abs
+// CHECK:       [[W:%.*]] = fusion.await
+// CHECK-NEXT:  [[V:%.*]] = fusion.reshape [[W]]
+// CHECK-NEXT:  fusion.group loop ({{.*}} = [[V]] : tensor<2x4xf32>)
+// CHECK-NEXT:    fusion.log
+// CHECK-NOT:   fusion.all_gather
+// REMARK:      [Passed] prefetch |{{.*}}Budget=128, Gathers=5, NeededBytes=64, PeakBytes=128, RegionBytes=128, {{.*}}Repeated=2
+fusion.mesh @m(dp = 2)
+func.func @main(%x: tensor<8xf32>, %p: tensor<4xf32>, %q: tensor<4xf32>, %r: tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %u = fusion.all_gather %p dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %t = fusion.reshape %u : tensor<8xf32> to tensor<2x4xf32>
+  %v = fusion.all_gather %q dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %w = fusion.all_gather %r dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %a = fusion.group loop (%in = %t : tensor<2x4xf32>) -> tensor<2x4xf32> {
+    %0 = fusion.exp %in : tensor<2x4xf32>
+    fusion.yield %0 : tensor<2x4xf32>
+  }
+  %b = fusion.group loop (%in = %v : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.neg %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %c = fusion.group loop (%in = %w : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.sqrt %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %d = fusion.group loop (%in = %w : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.tanh %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %e = fusion.group loop (%in = %v : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.abs %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %f = fusion.group loop (%in = %t : tensor<2x4xf32>) -> tensor<2x4xf32> {
+    %0 = fusion.log %in : tensor<2x4xf32>
+    fusion.yield %0 : tensor<2x4xf32>
+  }
+  return %a, %f, %b, %c, %d, %e : tensor<2x4xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }

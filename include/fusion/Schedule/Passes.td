@@ -59,6 +59,9 @@ def PrefetchAllGather : Pass<"fusion-prefetch-all-gather", "::mlir::ModuleOp"> {
     bytes of gathered values, from their region to their last reader, stay within
     `budget` at every position. So the depth follows from the budget. Gathers start
     in the order in which they are needed. Their bytes are a region of the arena.
+    Where the budget does not hold what is kept from a reader to the next (a
+    parameter that forward and backward read), the value that is needed latest is
+    given up and gathered again.
 
     Requires: a graph of one block.
     Ensures: `fusion.prefetched` on the gathers, `fusion.prefetch_budget` on the
