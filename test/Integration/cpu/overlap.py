@@ -5,6 +5,7 @@ budget at every command of the program, and in a region of the arena of that siz
 """
 
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -128,8 +129,39 @@ def simulated(folder):
         C.check(f"simulate: --simulate={value} is wrong usage", usage.returncode == 2 and "write RANKSxDEVICE" in usage.stderr)
 
 
+def scale(folder):
+    """A chain of 95,000 groups, 5,000 sums and their readers: linear, and no recursion."""
+    t, groups, sums = "tensor<64xf32>", 95000, 5000
+    lines = ["fusion.mesh @m(dp = 8)", f"func.func @main(%x0: {t}) -> {t} {{"]
+
+    def group(result, op, *inputs):
+        names = [f"%in{i}" for i in range(len(inputs))]
+        lines.append(f"  {result} = fusion.group loop ({', '.join(f'{n} = {v} : {t}' for n, v in zip(names, inputs))}) -> {t} {{\n"
+                     f"    %0 = fusion.{op} {', '.join(names)} : {t}\n    fusion.yield %0 : {t}\n  }}")
+
+    for i in range(groups):
+        group(f"%x{i + 1}", "exp", f"%x{i}")
+        if (i + 1) % (groups // sums) == 0:
+            lines.append(f"  %s{i // (groups // sums)} = fusion.all_reduce sum, %x{i + 1} on @m[dp] : {t}")
+    group("%r0", "exp", f"%x{groups}")
+    for i in range(sums):
+        group(f"%r{i + 1}", "add", f"%r{i}", f"%s{i}")
+    model = folder / "scale.mlir"
+    model.write_text("\n".join(lines) + f"\n  return %r{sums} : {t}\n}}\n")
+    passes = ["--fusion-prefetch-all-gather", "--fusion-verify-graph", "--fusion-overlap-collectives=device=a100-80gb", "--fusion-verify-graph"]
+    seconds = []
+    for extra in ([], passes):
+        start = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run("fusion-opt", model, *extra, "-o", folder / "scaled.mlir")
+        end = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime)
+    started = (folder / "scaled.mlir").read_text().count("fusion.async")
+    C.check("scale: 100,000 groups and 5,000 sums are scheduled in seconds", started == sums and seconds[1] - seconds[0] < 10,
+            f"{started} started, {seconds[1] - seconds[0]:.1f} s of the processor")
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
-        for case in (prefetch, overlap, simulated):
+        for case in (prefetch, overlap, simulated, scale):
             case(Path(name))
     sys.exit(C.finish())
