@@ -105,12 +105,17 @@ FailureOr<CommandOrder> CommandOrder::analyze(func::FuncOp function) {
                        "a result can't be a view of another value: compute "
                        "it, without 'fusion.view'");
   // A region's await comes behind its steps, and so does that of the region
-  // that the await is in.
+  // that the await is in. A stream's commands are done in order: what waits for
+  // a later one waits for this one too.
   llvm::DenseMap<Operation *, int64_t> releases;
+  llvm::SmallDenseMap<int64_t, int64_t> releaseOfStream;
   for (auto [i, step] : llvm::enumerate(llvm::reverse(order.steps))) {
     int64_t position = order.steps.size() - 1 - i;
-    if (step.region && step.stream != 0)
-      step.release = releases.lookup(step.region);
+    if (step.region && step.stream != 0) {
+      int64_t own = releases.lookup(step.region);
+      auto [later, isLast] = releaseOfStream.try_emplace(step.stream, own);
+      step.release = later->second = std::min(later->second, own);
+    }
     if (auto await = dyn_cast<AwaitOp>(step.op))
       releases[await.getFuture().getDefiningOp()] =
           step.stream == 0 ? position : step.release;

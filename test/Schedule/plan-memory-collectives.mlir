@@ -279,3 +279,57 @@ module {
     return %n, %y, %m : tensor<4xf32>, tensor<8xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// A stream's commands are done in order: the second await frees what the first
+// region reads, though that one is awaited last. So the last group's 3 operands of 64
+// bytes are alive at once, and not that one besides.
+// CHECK-LABEL: fusion.program @main {{.*}} streams = 2 events = 4 peak = 192
+// CHECK:       fusion.wait event = 3 stream = 0
+// CHECK-NOT:   fusion.wait
+module {
+  fusion.mesh @m(dp = 2)
+  module @kernels {
+    func.func @k(%a: i64) attributes {fusion.units = #fusion.extent<0 * B + 1>, fusion.grain = 1 : i64} { return }
+  }
+  func.func @main(%x: tensor<4xf32>) -> (tensor<2xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %g = fusion.group loop (%a = %x : tensor<4xf32>) -> tensor<4xf32> kernel @kernels::@k {
+      %0 = fusion.exp %a : tensor<4xf32>
+      fusion.yield %0 : tensor<4xf32>
+    }
+    %f = fusion.async stream = 1 -> tensor<2xf32> {
+      %s = fusion.reduce_scatter sum, %g dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<2xf32>
+      fusion.yield %s : tensor<2xf32>
+    }
+    %h = fusion.group loop (%a = %x : tensor<4xf32>) -> tensor<4xf32> kernel @kernels::@k {
+      %0 = fusion.neg %a : tensor<4xf32>
+      fusion.yield %0 : tensor<4xf32>
+    }
+    %e = fusion.async stream = 1 -> tensor<4xf32> {
+      %t = fusion.all_reduce sum, %h on @m[dp] : tensor<4xf32>
+      fusion.yield %t : tensor<4xf32>
+    }
+    %t = fusion.await %e : !fusion.future<tensor<4xf32>>
+    %i = fusion.group loop (%a = %t : tensor<4xf32>) -> tensor<4xf32> kernel @kernels::@k {
+      %0 = fusion.exp %a : tensor<4xf32>
+      fusion.yield %0 : tensor<4xf32>
+    }
+    %j = fusion.group loop (%a = %i : tensor<4xf32>, %b = %t : tensor<4xf32>) -> tensor<4xf32> kernel @kernels::@k {
+      %0 = fusion.add %a, %b : tensor<4xf32>
+      fusion.yield %0 : tensor<4xf32>
+    }
+    %k = fusion.group loop (%a = %j : tensor<4xf32>, %b = %i : tensor<4xf32>, %c = %t : tensor<4xf32>) -> tensor<4xf32> kernel @kernels::@k {
+      %0 = fusion.add %a, %b : tensor<4xf32>
+      %1 = fusion.add %0, %c : tensor<4xf32>
+      fusion.yield %1 : tensor<4xf32>
+    }
+    %l = fusion.group loop (%a = %k : tensor<4xf32>, %b = %j : tensor<4xf32>, %c = %i : tensor<4xf32>) -> tensor<4xf32> kernel @kernels::@k {
+      %0 = fusion.add %a, %b : tensor<4xf32>
+      %1 = fusion.add %0, %c : tensor<4xf32>
+      fusion.yield %1 : tensor<4xf32>
+    }
+    %s = fusion.await %f : !fusion.future<tensor<2xf32>>
+    return %s, %l, %t : tensor<2xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+}
