@@ -63,21 +63,43 @@ static uintptr_t getNumber(Attribute element) {
   return cast<IntegerAttr>(element).getValue().getSExtValue();
 }
 
+/// The ops of a group behind what they read, in an order that follows from its
+/// results: the same for groups that differ in where their ops stood before.
+static SmallVector<Operation *> getOrderFromResults(GroupOp group) {
+  SmallVector<Operation *> order;
+  SmallVector<std::pair<Operation *, unsigned>> stack{{group.getYield(), 0}};
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  while (!stack.empty()) {
+    auto &[op, next] = stack.back();
+    if (next == op->getNumOperands()) {
+      order.push_back(op);
+      stack.pop_back();
+      continue;
+    }
+    Operation *producer = op->getOperand(next++).getDefiningOp();
+    if (producer && seen.insert(producer).second)
+      stack.push_back({producer, 0});
+  }
+  return order;
+}
+
 unsigned KeyTable::find(GroupOp group, bool types) {
   GroupKind kind = group.getKind();
   withTypes = types;
-  // One grouped call serves equal contractions only.
+  // One grouped call serves equal contractions only, by their operands' order.
   withShapes = kind == GroupKind::Library || kind == GroupKind::Contraction;
   key.assign({static_cast<uintptr_t>(types), static_cast<uintptr_t>(kind)});
   llvm::DenseMap<Value, uintptr_t> numbers;
-  Block *body = group.getBodyBlock();
-  for (Value argument : body->getArguments()) {
-    numbers.try_emplace(argument, numbers.size());
-    addTensor(argument);
-  }
-  for (Operation &op : *body) {
-    addPointer(op.getName().getAsOpaquePointer());
-    key.push_back(op.getNumOperands());
+  auto addArgument = [&](Value value) {
+    if (isa<BlockArgument>(value) &&
+        numbers.try_emplace(value, numbers.size()).second)
+      addTensor(value);
+  };
+  if (withShapes)
+    llvm::for_each(group.getBodyBlock()->getArguments(), addArgument);
+  for (Operation *op : getOrderFromResults(group)) {
+    addPointer(op->getName().getAsOpaquePointer());
+    key.push_back(op->getNumOperands());
     // The type of a splat has the member's own shape.
     auto constant = dyn_cast<ConstantOp>(op);
     auto splat = constant ? dyn_cast<DenseElementsAttr>(constant.getValueAttr())
@@ -85,10 +107,11 @@ unsigned KeyTable::find(GroupOp group, bool types) {
     if (splat && splat.isSplat())
       key.push_back(getNumber(splat.getSplatValue<Attribute>()));
     else
-      addPointer(op.getAttrDictionary().getAsOpaquePointer());
-    for (Value operand : op.getOperands())
+      addPointer(op->getAttrDictionary().getAsOpaquePointer());
+    llvm::for_each(op->getOperands(), addArgument);
+    for (Value operand : op->getOperands())
       key.push_back(numbers.lookup(operand));
-    for (Value result : op.getResults()) {
+    for (Value result : op->getResults()) {
       numbers.try_emplace(result, numbers.size());
       addTensor(result);
     }
