@@ -33,6 +33,8 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   // Ahead of what cuts reductions, and of the certificate: collectives change.
   if (!llvm::is_contained(options.noFuse, "buckets")) {
     BucketCollectivesOptions buckets;
+    buckets.firstBytes = buckets.tail = options.firstBucketBytes;
+    buckets.bucketBytes = options.bucketBytes;
     buckets.device = options.device;
     buckets.costModel = options.costModel;
     manager.addNestedPass<func::FuncOp>(createBucketCollectives(buckets));

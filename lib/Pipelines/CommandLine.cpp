@@ -70,6 +70,16 @@ static Error setMemoryLimit(CommandLine &line, StringRef value) {
   return Error::success();
 }
 
+template <uint64_t CompileOptions::*member>
+static Error setBucketBytes(CommandLine &line, StringRef value) {
+  std::optional<uint64_t> bytes = parseBytes(value);
+  if (!bytes || *bytes == 0)
+    return usage("bad size '" + value +
+                 "', of a bucket, write bytes as 25MiB or 1048576");
+  line.compile.*member = *bytes;
+  return Error::success();
+}
+
 static Error setMesh(CommandLine &line, StringRef value) {
   if (Error error = parseMesh(value).takeError())
     return usage("bad mesh '" + value + "', --mesh, " +
@@ -229,6 +239,12 @@ static const OptionSpec kOptions[] = {
      true, setNoFuse},
     {"max-ops", "n", "consecutive ops of a group's longest path (default 8)",
      true, setMaxOps},
+    {"first-bucket-bytes", "bytes",
+     "size of the first and last bucket of gradients (default 1MiB)", true,
+     setBucketBytes<&CompileOptions::firstBucketBytes>},
+    {"bucket-bytes", "bytes",
+     "size that buckets of gradients grow to (default: by the cost model)",
+     true, setBucketBytes<&CompileOptions::bucketBytes>},
     {"memory-limit", "bytes", "largest memory for intermediates, e.g. 512MiB",
      true, setMemoryLimit},
     {"prefetch-budget", "bytes",

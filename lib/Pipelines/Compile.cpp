@@ -101,6 +101,10 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
     fuse.costModel = options.costModel;
     fuse.memoryLimit = std::min<uint64_t>(options.memoryLimit, INT64_MAX);
     fuse.parameterFolder = options.parameterFolder;
+    if (options.firstBucketBytes)
+      fuse.firstBucketBytes =
+          std::min<uint64_t>(options.firstBucketBytes, INT64_MAX);
+    fuse.bucketBytes = std::min<uint64_t>(options.bucketBytes, INT64_MAX);
     std::vector<std::string> noFuse;
     if (!options.fuseVertical)
       noFuse.push_back("vertical");

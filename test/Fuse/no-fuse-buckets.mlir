@@ -3,6 +3,11 @@
 // RUN: fusion-compile %s --stop-after=fuse -o - | FileCheck %s --check-prefix=ON
 // RUN: fusion-compile %s --stop-after=fuse --no-fuse=buckets,clip -o - | FileCheck %s --check-prefix=OFF
 // RUN: not fusion-compile %s --stop-after=fuse --no-fuse=bucket -o - 2>&1 | FileCheck %s --check-prefix=ERROR
+// RUN: fusion-compile %s --stop-after=fuse --bucket-bytes=16 --first-bucket-bytes=16 -o - | FileCheck %s --check-prefix=SMALL
+// RUN: not fusion-compile %s --stop-after=fuse --bucket-bytes=0 -o - 2>&1 | FileCheck %s --check-prefix=SIZE
+// SMALL: fusion.all_reduce sum, %arg0 on @m[dp] {fusion.bucket = 0 : i64}
+// SMALL: fusion.all_reduce sum, %arg1 on @m[dp] {fusion.bucket = 1 : i64}
+// SIZE: error: bad size '0', of a bucket, write bytes as 25MiB or 1048576
 // ON: fusion.all_reduce sum, %arg0, %arg1 on @m[dp] {fusion.bucket = 0 : i64}
 // ON: fusion.concat
 // OFF-NOT: fusion.bucket

@@ -43,6 +43,14 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
   Option<std::string> costModel{*this, "cost-model",
                                 llvm::cl::desc("What predicts times"),
                                 llvm::cl::init("roofline")};
+  Option<int64_t> firstBucketBytes{
+      *this, "first-bucket-bytes",
+      llvm::cl::desc("Bytes of the first bucket of gradients, and of the last"),
+      llvm::cl::init(1 << 20)};
+  Option<int64_t> bucketBytes{
+      *this, "bucket-bytes",
+      llvm::cl::desc("Bytes that buckets grow to, 0: what the model finds"),
+      llvm::cl::init(0)};
   Option<int64_t> memoryLimit{
       *this, "memory-limit",
       llvm::cl::desc("Bytes of intermediates, 0: the device's memory"),

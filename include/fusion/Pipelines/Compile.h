@@ -53,6 +53,8 @@ struct CompileOptions {
   bool fuseProjections = true;
   bool fuseBuckets = true;
   bool fuseClip = true;
+  /// Bytes that buckets of gradients start with and grow to, 0: the default.
+  uint64_t firstBucketBytes = 0, bucketBytes = 0;
   uint64_t memoryLimit = 0;    ///< bytes, 0: none
   bool overlap = true;         ///< communication beside computation
   uint64_t prefetchBudget = 0; ///< bytes of gathered values, 0: the default
