@@ -36,6 +36,7 @@ namespace {
 struct Ports {
   SmallVector<Sharding> arguments;
   SmallVector<std::optional<Sharding>> results;
+  llvm::StringMap<Sharding> parameters;
   /// Whether anything says how to cut.
   bool isSharded = false;
 };
@@ -149,6 +150,19 @@ static FailureOr<Ports> readPorts(func::FuncOp function, const Mesh &mesh,
       ports.results.back() = std::move(*sharding);
       ports.isSharded = true;
     }
+  }
+  for (auto parameter :
+       function->getParentOfType<ModuleOp>().getOps<ParameterOp>()) {
+    Attribute attribute = parameter->getAttr(kShardingAttr);
+    auto type = dyn_cast<RankedTensorType>(parameter.getType());
+    if (!attribute || !type)
+      continue;
+    FailureOr<Sharding> sharding = parseSharding(
+        attribute, type, mesh, [&] { return parameter.emitError(); });
+    if (failed(sharding))
+      return failure();
+    ports.parameters[parameter.getSymName()] = std::move(*sharding);
+    ports.isSharded = true;
   }
   // Where no attribute speaks of dp, data is cut over it.
   bool isNamed = false;
@@ -300,6 +314,7 @@ static LogicalResult partition(func::FuncOp function, const Mesh &mesh,
     if (planner && failed(decompose(planner->toDecompose)))
       return failure();
     planner.emplace(old, mesh, ports.arguments, ports.results);
+    planner->parameters = ports.parameters;
     planner->run();
   } while (!planner->toDecompose.empty());
 

@@ -224,24 +224,10 @@ ShardingPlanner::chooseFactor(Operation *op, OpPlan &plan, unsigned axis) {
   return best;
 }
 
-void ShardingPlanner::planOp(Operation *op) {
-  OpPlan plan;
-  auto known = rules.find(op);
-  if (known == rules.end())
-    known = rules.try_emplace(op, getShardingRule(op)).first;
-  plan.rule = known->second;
+/// The order of the axes and the size of a part are those of the first operand
+/// that is cut so, then of what users want.
+void ShardingPlanner::orderAxes(Operation *op, OpPlan &plan) const {
   const OpRule &rule = plan.rule;
-  plan.axes.resize(rule.factors.size());
-  for (const Factor &factor : rule.factors)
-    plan.local.push_back(factor.size);
-  plan.passed = findPassed(op, rule, reduced);
-  for (unsigned axis = 0; axis < mesh.size(); ++axis)
-    if (mesh.sizes[axis] > 1 && !has(plan.passed, axis))
-      if (std::optional<unsigned> f = chooseFactor(op, plan, axis))
-        plan.axes[*f].push_back(axis);
-
-  // The order of the axes and the size of a part are those of the first operand
-  // that is cut so, then of what users want.
   for (unsigned f = 0; f < rule.factors.size(); ++f) {
     SmallVector<unsigned, 2> &axes = plan.axes[f];
     if (axes.empty())
@@ -276,6 +262,33 @@ void ShardingPlanner::planOp(Operation *op) {
         order.push_back(axis);
     axes = order;
     plan.local[f] = local;
+  }
+}
+
+void ShardingPlanner::planOp(Operation *op) {
+  OpPlan plan;
+  auto known = rules.find(op);
+  if (known == rules.end())
+    known = rules.try_emplace(op, getShardingRule(op)).first;
+  plan.rule = known->second;
+  const OpRule &rule = plan.rule;
+  plan.axes.resize(rule.factors.size());
+  for (const Factor &factor : rule.factors)
+    plan.local.push_back(factor.size);
+  plan.passed = findPassed(op, rule, reduced);
+  auto get = dyn_cast<GetParameterOp>(op);
+  if (auto known = get ? parameters.find(get.getParameter()) : parameters.end();
+      known != parameters.end()) {
+    for (auto [f, cut] : llvm::enumerate(known->second.dims)) {
+      plan.axes[f] = cut.axes;
+      plan.local[f] = cut.local;
+    }
+  } else {
+    for (unsigned axis = 0; axis < mesh.size(); ++axis)
+      if (mesh.sizes[axis] > 1 && !has(plan.passed, axis))
+        if (std::optional<unsigned> f = chooseFactor(op, plan, axis))
+          plan.axes[*f].push_back(axis);
+    orderAxes(op, plan);
   }
 
   auto shard = [&](Value value, const TensorFactors &tensor) {
@@ -329,7 +342,7 @@ void ShardingPlanner::planOp(Operation *op) {
     sharding.partial = (kind == ReduceKind::Mean ? 0 : partial) | plan.passed;
     sharding.kind = kind;
     // Cut only because users want it so: they are what updates shards.
-    sharding.stored = sharding.getAxes() & ~used;
+    sharding.stored = get ? 0 : sharding.getAxes() & ~used;
     shardings[result] = sharding;
     plan.results.push_back(std::move(sharding));
   }

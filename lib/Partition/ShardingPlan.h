@@ -12,6 +12,7 @@
 #include "ShardingRules.h"
 
 #include "fusion/Analysis/FusionRules.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace fusion {
 
@@ -47,6 +48,9 @@ public:
                   llvm::ArrayRef<Sharding> arguments,
                   llvm::ArrayRef<std::optional<Sharding>> returned);
 
+  /// How parameters are cut, by symbol.
+  llvm::StringMap<Sharding> parameters;
+
   void run();
 
   const OpPlan &getPlan(mlir::Operation *op) const {
@@ -69,6 +73,7 @@ private:
   static constexpr int kNeutral = -1, kWhole = -2, kUnread = -3; // else the dim
 
   void planOp(mlir::Operation *op);
+  void orderAxes(mlir::Operation *op, OpPlan &plan) const;
   AxisSet findPassed(mlir::Operation *op, const OpRule &rule,
                      const llvm::DenseSet<mlir::Value> &reduced) const;
   struct Choice;

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from _ranks import Graph, compare, counts, fails, interpret, partition, runRanks, typeOf
+from _random_program import randomProgram
 from _support import Checks
 
 C = Checks()
@@ -377,6 +378,54 @@ def accumulation(folder):
     verify(folder, "a tied table: one reduction", g, {"all_reduce": 1})
 
 
+def parameters(folder):
+    """Weights that come with the model: each rank takes its part."""
+    g = Graph(tp=2)
+    x = g.input("x", (3, 4))
+    for name, cutBy, text in (("a", '[[], ["tp"]]', "dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]> : tensor<4x2xf32> : tensor<4x2xf32>"),
+                              ("b", '[["tp"], []]', "dense<[[1.0, -1.0, 2.0], [0.0, 3.0, 1.0]]> : tensor<2x3xf32> : tensor<2x3xf32>")):
+        g.preamble += f"fusion.parameter @{name} const value {text} {{fusion.sharding = {cutBy}}}\n"
+    a = g.op("get_parameter @a : tensor<4x2xf32>", (4, 2))
+    b = g.op("get_parameter @b : tensor<2x3xf32>", (2, 3))
+    g.output("y", g.matmul(g.unary("relu", g.matmul(x, a)), b))
+    verify(folder, "parameters by columns, then by rows", g, {"all_reduce": 1})
+
+
+def roundTrips(folder):
+    """Parts of a sum, put together again, have the sum's own shape: what fills the
+    last parts is cut off, and is in no norm."""
+    for size, n in ((5, 4), (1, 4), (7, 2)):
+        g = Graph(dp=n)
+        x = g.input("x", (8, size), [["dp"], []])
+        total = g.reduce("sum", x, [0])
+        g.output("part", total, [["dp"]])
+        part = g.op(f"exp2 {total[0]} : {typeOf(total[1])}", total[1])
+        g.output("norm", g.reduce("sum", g.binary("mul", part, part), [0]))
+        g.output("whole", part, [[]])
+        inputs = {"x": RNG(size).integers(0, 2, x[1]).astype(np.float32)}
+        local = verify(folder, f"a sum of {size} in parts on {n} ranks, and whole again", g, None, inputs=inputs)
+        C.check(f"a sum of {size} on {n} ranks: parts, then whole", counts(local) ==
+                {"all_gather": 1, "all_reduce": 1, "reduce_scatter": 1}, str(counts(local)))
+
+    # A weight that two stages share: mean over dp of the sum over stages, in any
+    # order of the two, is 7.5.
+    g = Graph(dp=2, pp=2)
+    x = g.input("x", (2, 2), [["pp"], ["dp"]])
+    stages = g.reduce("sum", x, [0])
+    g.output("g", g.reduce("mean", stages, [0]))
+    inputs = {"x": np.array([[1, 2], [4, 8]], np.float32)}
+    local = verify(folder, "gradients of a shared weight", g, None, inputs=inputs)
+    ranks, _, _ = runRanks(folder / "n", local, inputs)
+    C.check("gradients of a shared weight: 7.5 on all ranks", [float(r["g"]) for r in ranks] == [7.5] * 4)
+
+
+def randomPrograms(folder):
+    for seed in range(24):
+        generator = RNG(1000 + seed)
+        g = randomProgram(seed, generator)
+        verify(folder / str(seed), f"random program {seed}", g, None, inputs=g.random(generator))
+
+
 def byHand(folder):
     """Collectives in the input keep their order, on whole operands."""
     g = Graph(dp=2)
@@ -425,6 +474,9 @@ with tempfile.TemporaryDirectory() as name:
     norms(folder)
     shards(folder)
     accumulation(folder)
+    parameters(folder)
+    roundTrips(folder)
+    randomPrograms(folder)
     byHand(folder)
     refusals(folder)
 sys.exit(C.finish())
