@@ -20,8 +20,8 @@ namespace fusion {
 /// Of a group whose outputs are runs of its inputs' bytes: the offsets.
 inline constexpr llvm::StringLiteral kViewAttr = "fusion.view";
 
-/// Of a gather whose region starts early: its bytes are in a region of the
-/// arena, which the function's attribute bounds.
+/// Of a gather that starts early: its bytes are in a part of the arena that it
+/// shares with others, and the function's attribute bounds those alive at once.
 inline constexpr llvm::StringLiteral kPrefetchedAttr = "fusion.prefetched";
 inline constexpr llvm::StringLiteral kPrefetchBudgetAttr =
     "fusion.prefetch_budget";

@@ -10,6 +10,8 @@
 
 #include "fusion/IR/Target.h"
 
+#include "mlir/IR/Remarks.h"
+
 using namespace mlir;
 using namespace fusion;
 
@@ -71,6 +73,21 @@ void MemoryPlanner::placeBuffers() {
   SmallVector<SmallVector<int64_t>> sets = getBucketSets();
   SmallVector<int64_t> region = getGatheredBuffers();
   arenaBytes = planArena(buffers, sets, region, gatheredBytes);
+  // The bytes alive at once are within the budget (fusion-verify-graph); what
+  // leaves gaps in a region of their own lies among the other values.
+  if (auto budget = function->getAttrOfType<IntegerAttr>(kPrefetchBudgetAttr);
+      budget && gatheredBytes > budget.getInt()) {
+    remark::missed(function.getLoc(),
+                   remark::RemarkOpts::name("prefetch-region")
+                       .category("fusion")
+                       .function(function.getSymName()))
+        << remark::add("gathered values leave gaps in a region of their own")
+        << remark::metric("RegionBytes", gatheredBytes)
+        << remark::metric("Budget", budget.getInt());
+    region.clear();
+    gatheredBytes = 0;
+    arenaBytes = planArena(buffers, sets);
+  }
   if (!isForCuda(function))
     return;
   size_t numBuckets = sets.size();

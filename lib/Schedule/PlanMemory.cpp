@@ -366,13 +366,6 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
           << uint64_t(memoryLimit);
       return signalPassFailure();
     }
-    if (auto budget = target->getAttrOfType<IntegerAttr>(kPrefetchBudgetAttr);
-        budget && planner.gatheredBytes > budget.getInt()) {
-      emitError(target, ErrorKind::Resources)
-          << "needs " << planner.gatheredBytes
-          << " bytes for gathered values; their budget is " << budget.getInt();
-      return signalPassFailure();
-    }
     remark::passed(target.getLoc(), remark::RemarkOpts::name("plan-memory")
                                         .category("fusion")
                                         .function(function))

@@ -37,7 +37,8 @@ struct PrefetchPlan {
 } // namespace
 
 /// The gathers of parameters and other values that are there early. Those of
-/// another collective's result, and those the function returns, are not ours.
+/// another collective's result, or for one, and those the function returns, are
+/// not ours.
 static std::vector<Gather> findGathers(const OverlapGraph &graph,
                                        const FusionLegality &legality) {
   std::vector<Gather> gathers;
@@ -57,9 +58,11 @@ static std::vector<Gather> findGathers(const OverlapGraph &graph,
       return false;
     };
     if (!isa<AllGatherOp>(node.op) || node.after.empty() ||
-        isReturned(node.op) || llvm::any_of(node.before, [&](unsigned other) {
-          return graph[other].isComm || graph[other].isRegion;
-        }))
+        isReturned(node.op) ||
+        llvm::any_of(llvm::concat<const unsigned>(node.before, node.after),
+                     [&](unsigned other) {
+                       return graph[other].isComm || graph[other].isRegion;
+                     }))
       continue;
     Gather gather;
     gather.node = id;

@@ -333,3 +333,48 @@ module {
     return %s, %l, %t : tensor<2xf32>, tensor<4xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// Gathers that start early share a region of the arena: 128 bytes of one budget for
+// three values of 64, two of them alive at once.
+// CHECK-LABEL: fusion.program @main {{.*}} peak = 192
+// CHECK:       all_gather{{.*}}write, <@arena, [[#U:]], 32
+// CHECK:       all_gather{{.*}}write, <@arena, [[#V:]], 32
+// CHECK:       all_gather{{.*}}write, <@arena, [[#U]], 32
+module {
+  fusion.mesh @m(dp = 2)
+  module @kernels {
+    func.func @k(%a: i64) attributes {fusion.units = #fusion.extent<0 * B + 1>, fusion.grain = 1 : i64} { return }
+  }
+  func.func @main(%x: tensor<8xf32>, %p: tensor<4xf32>, %q: tensor<4xf32>, %r: tensor<4xf32>) -> tensor<8xf32> attributes {fusion.prefetch_budget = 128 : i64} {
+    %e = fusion.async stream = 2 -> tensor<8xf32> {
+      %0 = fusion.all_gather %p dim = 0 on @m[dp] {fusion.prefetched} : (tensor<4xf32>) -> tensor<8xf32>
+      fusion.yield %0 : tensor<8xf32>
+    }
+    %f = fusion.async stream = 2 -> tensor<8xf32> {
+      %0 = fusion.all_gather %q dim = 0 on @m[dp] {fusion.prefetched} : (tensor<4xf32>) -> tensor<8xf32>
+      fusion.yield %0 : tensor<8xf32>
+    }
+    %u = fusion.await %e : !fusion.future<tensor<8xf32>>
+    %1 = fusion.group loop (%a = %x : tensor<8xf32>, %b = %u : tensor<8xf32>) -> tensor<8xf32> kernel @kernels::@k {
+      %0 = fusion.add %a, %b : tensor<8xf32>
+      fusion.yield %0 : tensor<8xf32>
+    }
+    %g = fusion.async stream = 2 -> tensor<8xf32> {
+      %0 = fusion.all_gather %r dim = 0 on @m[dp] {fusion.prefetched} : (tensor<4xf32>) -> tensor<8xf32>
+      fusion.yield %0 : tensor<8xf32>
+    }
+    %v = fusion.await %f : !fusion.future<tensor<8xf32>>
+    %2 = fusion.group loop (%a = %1 : tensor<8xf32>, %b = %v : tensor<8xf32>) -> tensor<8xf32> kernel @kernels::@k attributes {fusion.in_place = array<i64: 0, 0>} {
+      %0 = fusion.add %a, %b : tensor<8xf32>
+      fusion.yield %0 : tensor<8xf32>
+    }
+    %w = fusion.await %g : !fusion.future<tensor<8xf32>>
+    %3 = fusion.group loop (%a = %2 : tensor<8xf32>, %b = %w : tensor<8xf32>) -> tensor<8xf32> kernel @kernels::@k {
+      %0 = fusion.add %a, %b : tensor<8xf32>
+      fusion.yield %0 : tensor<8xf32>
+    }
+    return %3 : tensor<8xf32>
+  }
+}

@@ -65,8 +65,8 @@ def PrefetchAllGather : Pass<"fusion-prefetch-all-gather", "::mlir::ModuleOp"> {
 
     Requires: a graph of one block.
     Ensures: `fusion.prefetched` on the gathers, `fusion.prefetch_budget` on the
-    function, which `fusion-verify-graph` and `fusion-plan-memory` check. Idempotent.
-    Leaves alone: gathers of another collective's result, and returned ones.
+    function, which `fusion-verify-graph` checks. Idempotent.
+    Leaves alone: gathers of another collective's result or for one, and returned ones.
     Reports: `prefetch` with the bytes planned, `prefetch-gather` with the ops that
     each goes ahead; an error with the bytes needed where the budget can't hold what
     one op reads.
