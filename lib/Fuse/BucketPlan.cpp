@@ -11,6 +11,7 @@
 // it takes; then a bucket of sqrt(contention a G / b) bytes balances latencies
 // that slow the computation against what the last bucket exposes, else
 // sqrt(a G r) does; never less than a / (1/r - b), below which the queue grows.
+// Multiples of that are tried on the same model.
 //
 //===----------------------------------------------------------------------===//
 #include "BucketPlan.h"
@@ -28,6 +29,14 @@ using namespace fusion;
 
 /// Of a bucket, where the device's file tells nothing of communication.
 static constexpr int64_t kDefaultBucketBytes = 25 << 20;
+
+/// Multiples of the closed form's size that are tried, and what share of the
+/// cost a larger one must come below.
+static constexpr int64_t kMaxTargetFactor = 16;
+static constexpr double kNoticeable = 0.999;
+
+/// Of one gradient, whatever size is asked for.
+static constexpr int64_t kMaxParts = 1024;
 
 /// Parts of a tensor and members of a bucket start at multiples of this.
 static constexpr int64_t kAlignment = 64;
@@ -70,6 +79,8 @@ private:
   bool fits(unsigned index, GradientBucket &bucket, BucketRefusal &refusal);
   void close(KeyInfo &key);
   void finish();
+  void planWithTargets();
+  double getCostUs() const;
 
   Block &block;
   const BucketLimits &limits;
@@ -241,7 +252,8 @@ void BucketPlanner::splitLarge() {
     RankedTensorType type = getInputType(reduction.op);
     int64_t width = getElementBytes(type.getElementType());
     int64_t step = kAlignment / std::gcd(kAlignment, width);
-    int64_t parts = llvm::divideCeil(reduction.bytes, target);
+    int64_t parts =
+        std::min<int64_t>(llvm::divideCeil(reduction.bytes, target), kMaxParts);
     int64_t each =
         llvm::alignTo(llvm::divideCeil(type.getNumElements(), parts), step);
     // Ranks keep parts of a scattered tensor, which cuts would take apart.
@@ -383,17 +395,52 @@ void BucketPlanner::finish() {
     plan.targetBytes.push_back(key.target);
 }
 
-BucketPlan BucketPlanner::run() {
-  numberOps();
-  findPaths();
-  collect();
-  chooseTargets();
+/// Plans with the targets of the keys.
+void BucketPlanner::planWithTargets() {
+  freeUs = 0;
   splitLarge();
   computeSuffixes();
   for (unsigned i = 0; i < plan.reductions.size(); ++i)
     assign(i);
   finish();
-  return std::move(plan);
+}
+
+/// What communication costs: computation slowed beside it, and what follows it.
+double BucketPlanner::getCostUs() const {
+  double cost = 0;
+  for (const GradientBucket &bucket : plan.buckets)
+    cost += contention * (bucket.endUs - bucket.startUs);
+  if (!plan.buckets.empty())
+    cost += std::max(0.0, plan.buckets.back().endUs - plan.computeUs);
+  return cost;
+}
+
+BucketPlan BucketPlanner::run() {
+  numberOps();
+  findPaths();
+  collect();
+  chooseTargets();
+  // The closed form has the last bucket as large as all. As the last ones are
+  // small, larger ones before may be better: a few are tried.
+  BucketPlan unplanned = plan, best;
+  SmallVector<KeyInfo, 0> unplannedKeys = keyInfo;
+  double bestUs = INFINITY;
+  bool isOpen = limits.bucketBytes <= 0 && model.getDevice().comm.has_value();
+  for (int64_t factor = 1; factor <= (isOpen ? kMaxTargetFactor : 1);
+       factor *= 2) {
+    plan = unplanned;
+    keyInfo = unplannedKeys;
+    for (KeyInfo &key : keyInfo)
+      key.target = std::max(key.target, key.target > key.bytes / factor
+                                            ? key.bytes
+                                            : key.target * factor);
+    planWithTargets();
+    if (double us = getCostUs(); us < kNoticeable * bestUs) {
+      bestUs = us;
+      best = plan;
+    }
+  }
+  return best;
 }
 
 BucketPlan fusion::planBuckets(Block &block, const BucketLimits &limits,
