@@ -225,6 +225,29 @@ class Ranks(unittest.TestCase):
             self.assertEqual(self.load(rank, "g").shape, (1000,))
         self.assertFalse((self.path / "t.json").exists())
 
+    def test_a_failed_job_leaves_a_report_where_asked(self):
+        module = make("overlap:3:1000:40", self.path / "o.fsn")
+        report = self.path / "fault.json"
+        self.expect(run(module, 3, "--random-inputs", 1, "--fault-report",
+                        report, "--inject", "1:kill:30"), 7)
+        answer = json.loads(report.read_text())
+        self.assertEqual((answer["code"], answer["rank"]), (7, 1))
+        self.assertIn("rank 1 was killed by signal 9", answer["cause"])
+        self.assertEqual([r["rank"] for r in answer["ranks"]], [0, 1, 2])
+        streams = answer["ranks"][1]["streams"]
+        self.assertEqual(streams[1]["collectives"], 30)
+        recent = streams[1]["recent"]
+        # In its 30th collective: each is entered and left, after the one wait.
+        self.assertEqual(len(recent), 60)
+        self.assertEqual(recent[-1]["what"], "all_reduce 'collective63'")
+        self.assertEqual(recent[-1]["in"], 63)
+        self.assertEqual(recent[-2]["after"], 61)
+        self.assertGreaterEqual(recent[0]["ms_before"], recent[-1]["ms_before"])
+        report.unlink()
+        self.expect(run(module, 3, "--random-inputs", 1, "--fault-report",
+                        report), 0)
+        self.assertFalse(report.exists())
+
     def test_bench_gives_each_rank_s_median(self):
         module = make("overlap:2:1000:2", self.path / "o.fsn")
         result = self.expect(run(module, 2, "--random-inputs", 1, "--bench", 5,

@@ -5,6 +5,7 @@
 #include "Frames.h"
 #include "Watch.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <poll.h>
@@ -91,7 +92,7 @@ private:
   std::vector<std::unique_ptr<Peer>> peers;
   std::map<std::string, std::string> values;
   size_t joinedCount = 0;
-  uint64_t dropped = 0;
+  std::atomic<uint64_t> dropped{0};
   Status rejected, stopReason;
   std::vector<std::string> proofs; ///< of the welcome, by rank
 };

@@ -9,23 +9,40 @@
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 
 namespace fusion::rt {
 
 /// Where one stream of a rank is.
 struct alignas(64) StreamProgress {
   enum State : uint32_t { Idle, Running, Collective };
+  /// A step, kept for reports: the last ones, in a ring.
+  struct Entry {
+    std::atomic<uint64_t> time{0}; ///< nanoseconds, monotonic
+    std::atomic<uint32_t> command{0}, state{Idle};
+  };
+  static constexpr uint64_t kRecent = 64;
+
   std::atomic<uint64_t> changes{0};     ///< grows with every step
   std::atomic<uint64_t> collectives{0}; ///< entered
   std::atomic<uint32_t> command{0};
   std::atomic<uint32_t> state{Idle};
+  Entry recent[kRecent];
 
   void enter(uint32_t newCommand, State newState) {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t number = changes.load(std::memory_order_relaxed);
+    Entry &entry = recent[number % kRecent];
+    entry.time.store(uint64_t(now.tv_sec) * 1000000000 + uint64_t(now.tv_nsec),
+                     std::memory_order_relaxed);
+    entry.command.store(newCommand, std::memory_order_relaxed);
+    entry.state.store(newState, std::memory_order_relaxed);
     command.store(newCommand, std::memory_order_relaxed);
     if (newState == Collective)
       collectives.fetch_add(1, std::memory_order_relaxed);
     state.store(newState, std::memory_order_relaxed);
-    changes.fetch_add(1, std::memory_order_release);
+    changes.store(number + 1, std::memory_order_release);
   }
 };
 

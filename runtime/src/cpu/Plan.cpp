@@ -155,10 +155,10 @@ Status Plan::runCollective(const Step &step, const PlanContext &context) {
   if (progress)
     progress->enter(step.command, StreamProgress::Collective);
   Status status = context.communicator->run(run);
-  if (progress)
-    progress->enter(step.command, StreamProgress::Running);
   if (status.ok())
     return {};
+  if (progress)
+    progress->enter(step.command, StreamProgress::Running);
   return Status(status.code(),
                 "command " + std::to_string(step.command) + " '" +
                     escape(command.name) + "' (" +

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Launcher.h"
+#include "FaultReport.h"
 #include "Hub.h"
 #include "Interrupt.h"
 #include "Observers.h"
@@ -410,6 +411,10 @@ Status Launcher::supervise() {
     Status cause = findCause();
     if (cause.ok())
       continue;
+    std::string report;
+    if (!options.faultReportPath.empty())
+      report = faultReport(program, cause, progress, children.size(),
+                           uint64_t(monotonicSeconds() * 1e9));
     std::string table =
         cause.code() == Code::PeerFailed || cause.code() == Code::Timeout
             ? watch.table(views())
@@ -418,6 +423,11 @@ Status Launcher::supervise() {
         Status(cause.code() == Code::Timeout ? Code::Timeout : Code::PeerFailed,
                "stopped because " + cause.message()));
     std::string more = table + warnings + errors();
+    if (!report.empty())
+      if (Status written = writeFileAtomically(options.faultReportPath,
+                                               report.data(), report.size());
+          !written.ok())
+        more += "no fault report: " + written.message();
     while (!more.empty() && more.back() == '\n')
       more.pop_back();
     return Status(cause.code(),

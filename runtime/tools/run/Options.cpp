@@ -69,6 +69,8 @@ Ranks (a module that was compiled for a mesh; CPU):
   --collective-timeout SECONDS
                            end with 8 if ranks wait for each other and none has
                            moved for so long; 0: never (default 30)
+  --fault-report FILE.json if the job fails: the error, what each rank did, and
+                           the last 64 steps of each of its streams
   Without --ranks, a process that torchrun, mpirun or srun started joins the
   others: rank 0 listens at port MASTER_PORT (or one made of the job's name) on
   the loopback, all connect to MASTER_ADDR.
@@ -179,13 +181,14 @@ static Status parseValue(const std::string &name, const std::string &value,
                          RunOptions &options) {
   uint64_t number = 0;
   bool isNumber = parseInteger(value, number);
-  std::string *text = name == "inputs"       ? &options.inputsArchive
-                      : name == "output-dir" ? &options.outputDirectory
-                      : name == "check"      ? &options.checkDirectory
-                      : name == "profile"    ? &options.profilePath
-                      : name == "token-file" ? &options.tokenFile
-                      : name == "listen"     ? &options.listenAddress
-                                             : nullptr;
+  std::string *text = name == "inputs"         ? &options.inputsArchive
+                      : name == "output-dir"   ? &options.outputDirectory
+                      : name == "check"        ? &options.checkDirectory
+                      : name == "profile"      ? &options.profilePath
+                      : name == "token-file"   ? &options.tokenFile
+                      : name == "fault-report" ? &options.faultReportPath
+                      : name == "listen"       ? &options.listenAddress
+                                               : nullptr;
   if (text) {
     if (value.empty())
       return badValue(name, value, "a path");

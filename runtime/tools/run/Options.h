@@ -29,7 +29,7 @@ struct RunOptions {
   std::optional<double> opTimeout;
   bool json = false, inspect = false, nanCheck = false, findFault = false;
   bool autotune = false;
-  std::string listenAddress = "127.0.0.1", tokenFile;
+  std::string listenAddress = "127.0.0.1", tokenFile, faultReportPath;
   std::vector<Fault> faults; ///< see Faults.h
   uint32_t ranks = 0;        ///< processes to start; 0: not given
   double initTimeout = 60, collectiveTimeout = 30; ///< seconds; the latter's 0:
