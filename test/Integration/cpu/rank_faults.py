@@ -407,7 +407,7 @@ def joins(folder):
     ended(folder, "F10 a rank missing", joined(folder, freePort(), both[:1]), [8], 7, ["1 of 2 ranks missing: rank 1"])
     ended(folder, "F10 rank 0 missing", joined(folder, freePort(), both[1:]), [8], 7, ["no rank 0 at 127.0.0.1"])
     for rank in (1, 0):
-        for kind, bound, codes, text in (("kill", 7, 7, "gone"), ("stop", 9, 8, "")):
+        for kind, bound, codes, text in (("kill", 7, 7, f"rank {rank}"), ("stop", 9, 8, "")):
             jobs = joined(folder, freePort(), both, flags=inject(f"{rank}:{kind}:9"))
             began = time.monotonic()
             jobs[1 - rank].wait(timeout=30)
