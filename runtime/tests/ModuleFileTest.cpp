@@ -617,8 +617,7 @@ TEST(ModuleFile, AttentionGradIsKeptAndChecked) {
   Aligned aligned(write(attentionGradModule()));
   auto view = readModule(aligned.data(), aligned.size());
   ASSERT_TRUE(view.ok()) << view.status().message();
-  EXPECT_EQ(view->module.program.commands[0].call.op,
-            LibraryOp::AttentionGrad);
+  EXPECT_EQ(view->module.program.commands[0].call.op, LibraryOp::AttentionGrad);
   auto refused = [&](auto change, const char *text) {
     Module module = attentionGradModule();
     change(module.program.commands[0]);
@@ -627,8 +626,7 @@ TEST(ModuleFile, AttentionGradIsKeptAndChecked) {
   refused([](Command &c) { c.call.inputShape[1].base = 3; }, "divisible");
   refused([](Command &c) { c.call.outputShape[2].base = 2; }, "follow");
   refused([](Command &c) { c.call.maskShape.clear(); }, "instead of 7");
-  refused([](Command &c) { c.call.op = LibraryOp::Attention; },
-          "instead of 5");
+  refused([](Command &c) { c.call.op = LibraryOp::Attention; }, "instead of 5");
   refused([](Command &c) { c.call.hasAddend = true; }, "neither bias");
   refused([](Command &c) { c.operands[3].range.size = 4; }, "too few");
   refused([](Command &c) { c.operands[6].range.size = 4; }, "too few");

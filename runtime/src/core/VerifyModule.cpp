@@ -314,9 +314,9 @@ Status ModuleVerifier::verifyLaunch(const KernelLaunch &launch,
 /// The tail's rules: units are a multiple of the output's leading dimension at
 /// every batch.
 Status ModuleVerifier::verifyTail(const Command &command) {
-  FUSION_RT_TRY(verifyLaunch(command.launch, command.name));
   if (command.call.numResults() != 1)
     return bad("a tail behind a call with several results", command.name);
+  FUSION_RT_TRY(verifyLaunch(command.launch, command.name));
   // Runs whole, after all members.
   if (command.call.members > 1)
     return {};

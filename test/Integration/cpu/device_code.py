@@ -186,14 +186,14 @@ def checkAttentionGrad(folder):
             made = Compiled(folder, text, f"--target=cuda:{target}")
             name = f"gradients of attention, {element}, {target}"
             calls = [line for line in made.said.splitlines() if " attention_grad " in line and "call '" in line]
-            checks.check(name + ": one call", len(calls) == 1 and " launch '" not in made.said, made.said[-600:])
+            checks.check(name + ": one call", len(calls) == 1 and " launch '" not in made.said, len(calls))
             checks.check(name + ": mask or causal", all((" +mask" in line, " causal" in line) == (bool(mask), not mask) for line in calls))
             checks.check(name + ": the stand-in", len(made.entries) == 1 and len(re.findall(r"bar(rier)?\.sync", made.ptx)) == 2,
                          made.entries)
             checks.check(name + ": no spills", all(spilled == 0 for _, _, spilled in made.kernels.values()), made.kernels)
         strict = Compiled(folder, text, "--target=cuda:sm_90", "--fp=strict").said
         checks.check(f"strict gradients of attention, {element}: products", "attention_grad" not in strict.split("provenance")[0]
-                     and strict.count(" matmul ") >= 5, strict[-300:])
+                     and strict.count(" matmul ") >= 5, strict.count(" matmul "))
 
 
 def spilling(op, width, inputs=0):
