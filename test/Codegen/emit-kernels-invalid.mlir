@@ -25,7 +25,7 @@ func.func @shapes(%x: tensor<2xf32>, %y: tensor<3xf32>) -> (tensor<2xf32>, tenso
 // -----
 
 func.func @no_library_op(%x: tensor<2xf32>) -> tensor<2xf32> {
-  // expected-error @+1 {{a library group needs a conv, conv_transpose, matmul, avg_pool or attention; use another kind}}
+  // expected-error @+1 {{a library group needs a conv, conv_transpose, matmul, avg_pool, attention or attention_grad; use another kind}}
   %r = fusion.group library (%a = %x : tensor<2xf32>) -> tensor<2xf32> {
     %0 = fusion.neg %a : tensor<2xf32>
     fusion.yield %0 : tensor<2xf32>
