@@ -235,12 +235,10 @@ void ShardingPlanner::orderAxes(Operation *op, OpPlan &plan) const {
     SmallVector<unsigned, 2> order;
     int64_t local = llvm::divideCeil(rule.factors[f].size,
                                      mesh.ranks(ArrayRef<unsigned>(axes)));
-    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      const Sharding &sharding = shardings.find(operand)->second;
-      for (auto [dim, factors] : llvm::enumerate(rule.operands[i])) {
+    auto follow = [&](ArrayRef<DimSharding> cuts, const TensorFactors &tensor) {
+      for (auto [cut, factors] : llvm::zip(cuts, tensor)) {
         if (factors.empty() || factors.front() != f)
           continue;
-        const DimSharding &cut = sharding.dims[dim];
         int64_t minor = 1;
         for (unsigned other : ArrayRef(factors).drop_front())
           minor *= rule.factors[other].size;
@@ -252,11 +250,12 @@ void ShardingPlanner::orderAxes(Operation *op, OpPlan &plan) const {
             cut.local % minor == 0)
           local = std::max(local, cut.local / minor);
       }
-    }
-    for (Value result : op->getResults())
-      for (unsigned axis : orders.lookup(result))
-        if (llvm::is_contained(axes, axis) && !llvm::is_contained(order, axis))
-          order.push_back(axis);
+    };
+    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+      follow(shardings.find(operand)->second.dims, rule.operands[i]);
+    for (auto [i, result] : llvm::enumerate(op->getResults()))
+      if (auto known = asked.find(result); known != asked.end())
+        follow(known->second, rule.results[i]);
     for (unsigned axis : axes)
       if (!llvm::is_contained(order, axis))
         order.push_back(axis);
@@ -372,9 +371,8 @@ void ShardingPlanner::recordUse(OpOperand &use, const Sharding &required) {
       ways[axis] = kWhole;
   }
   uses[&use] = std::move(ways);
-  for (const DimSharding &cut : required.dims)
-    if (cut.axes.size() > 1)
-      orders[use.get()] = cut.axes;
+  if (required.getAxes() & ~from.getAxes())
+    asked[use.get()] = required.dims;
 }
 
 //===----------------------------------------------------------------------===//
@@ -382,16 +380,22 @@ void ShardingPlanner::recordUse(OpOperand &use, const Sharding &required) {
 //===----------------------------------------------------------------------===//
 
 /// How the uses of `value` want it along `axis`: a dimension that one of them
-/// names and all others can live with, or kWhole.
+/// names and all others can live with, kWhole, or kNeutral.
 int ShardingPlanner::combineUses(Value value, unsigned axis) const {
   int wanted = kNeutral;
   for (OpOperand &use : value.getUses()) {
     int way = uses.find(&use)->second[axis];
-    // What elementwise ops do with it is for their own users to say.
-    Operation *user = use.getOwner();
-    if (way == kNeutral && isa<ElementwiseOpInterface>(user))
-      if (std::optional<unsigned> dim = getWanted(user->getResult(0), axis))
-        way = *dim;
+    auto plan = plans.find(use.getOwner());
+    // Elementwise ops and sums take it as their own users want it; what others,
+    // a broadcast say, would do with a part is anyone's guess.
+    if (way == kNeutral) {
+      if (plan == plans.end() || !plan->second.rule.keepsStored)
+        way = kWhole;
+      else if (isa<ElementwiseOpInterface>(use.getOwner()))
+        if (auto known = wants.find(use.getOwner()->getResult(0));
+            known != wants.end())
+          way = known->second[axis];
+    }
     if (way == kNeutral || way == kUnread)
       continue;
     if (way == kWhole || (wanted != kNeutral && wanted != way))
@@ -404,11 +408,7 @@ int ShardingPlanner::combineUses(Value value, unsigned axis) const {
   for (OpOperand &use : value.getUses()) {
     if (uses.find(&use)->second[axis] != kNeutral)
       continue;
-    Operation *user = use.getOwner();
-    auto plan = plans.find(user);
-    if (plan == plans.end())
-      return kWhole; // returned
-    const OpPlan &other = plan->second;
+    const OpPlan &other = plans.find(use.getOwner())->second;
     const DimFactors &factors =
         other.rule.operands[use.getOperandNumber()][wanted];
     bool isUsed = llvm::any_of(other.axes, [&](const auto &axes) {
@@ -432,15 +432,14 @@ bool ShardingPlanner::findWants() {
       bool any = false;
       for (unsigned axis = 0; axis < mesh.size(); ++axis)
         if (mesh.sizes[axis] > 1)
-          any |= (list[axis] = combineUses(result, axis)) >= 0;
+          any |= (list[axis] = combineUses(result, axis)) != kNeutral;
       if (!any)
         continue;
       wants[result] = std::move(list);
       for (Operation *user : result.getUsers())
         if (isa<ElementwiseOpInterface>(user))
-          if (auto known = orders.find(user->getResult(0));
-              known != orders.end())
-            orders[result] = SmallVector<unsigned, 2>(known->second);
+          if (auto known = asked.find(user->getResult(0)); known != asked.end())
+            asked[result] = SmallVector<DimSharding, 4>(known->second);
     }
   return wants != old;
 }

@@ -100,8 +100,9 @@ private:
   /// Dimension in which all users want a value cut, an entry an axis.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int, 2>> wants;
   llvm::DenseMap<mlir::OpOperand *, llvm::SmallVector<int, 2>> uses;
-  /// The order in which users want several axes to cut a dimension.
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<unsigned, 2>> orders;
+  /// How a user asked for a value that was not cut so: the order of the axes
+  /// and the size of a part.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<DimSharding, 4>> asked;
   /// Partial values that are reduced where they are computed.
   llvm::DenseSet<mlir::Value> reduced;
 };
