@@ -337,9 +337,15 @@ public:
     double bound = call.dtype == DType::BF16  ? 1e-2
                    : call.dtype == DType::F16 ? 2e-3
                                               : 1e-5;
-    // Both factors of its products were rounded.
-    if (call.op == LibraryOp::AttentionGrad)
-      bound *= 4;
+    // Both factors of its products were rounded; a key sums them over the
+    // queries of all heads that share it, and their roundings grow as the root
+    // of that.
+    if (call.op == LibraryOp::AttentionGrad) {
+      double terms = double(call.inputShape[1].base) /
+                     double(call.weightShape[1].base) *
+                     double(call.inputShape[2].base);
+      bound *= 4 * std::max(1.0, std::sqrt(terms / 128));
+    }
     size_t numResults = call.numResults(),
            firstResult = shapes.size() - numResults;
     for (size_t n = 0; n < operands.size(); ++n) {
