@@ -3,10 +3,11 @@
 // Recognises a norm of several gradients: the root of a sum of sums of squares.
 // Each sum of squares moves right behind its gradient's reduction, as one row
 // of a shape that all have in common, so that those of a bucket are one launch
-// while other buckets are still sent. The sums are added by one reduction in
-// the order in which the graph adds them, not by a chain of kernels; sums over
-// ranks (of gradients that ranks hold parts of) by one scalar collective a
-// group.
+// while other buckets are still sent. Those of some buckets before the last one
+// stand behind that one: nothing else is left to compute while it is sent. The
+// sums are added by one reduction in the order in which the graph adds them,
+// not by a chain of kernels; sums over ranks (of gradients that ranks hold
+// parts of) by one scalar collective a group.
 //
 // How the factor follows from the norm stays as it is written, and with it what
 // becomes of infinity, NaN and zero. It is a scalar: vertical fusion makes it
@@ -14,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "BucketPlan.h"
+#include "DecidingPass.h"
 #include "fusion/Analysis/Explain.h"
 #include "fusion/Fuse/Passes.h"
 
@@ -59,13 +61,23 @@ struct ScaledGradients {
   SmallVector<Operation *> whole;
 };
 
-struct FuseClip : fusion::impl::FuseClipBase<FuseClip> {
-  using FuseClipBase::FuseClipBase;
+/// A tensor whose squares are summed: a gradient, or a part of one.
+struct SquaredPart {
+  Value value;
+  NormTerm *term;
+  /// Behind which op; null: at the start of the block.
+  Operation *anchor;
+  Value sum;
+};
 
-  void runOnOperation() override;
+struct FuseClip : DecidingPass<fusion::impl::FuseClipBase<FuseClip>> {
+  using DecidingPass::DecidingPass;
+
+  LogicalResult decide(FunctionOpInterface function, Block &block) override;
 
 private:
   void fuse(GlobalNorm &norm);
+  void placeParts(SmallVectorImpl<SquaredPart> &parts);
 };
 
 } // namespace
@@ -214,23 +226,9 @@ static SmallVector<Value> getParts(Value gradient) {
   return llvm::to_vector(whole.getInputs());
 }
 
-/// Sets the builder behind what computes `value`, and behind what was put there
-/// before.
-static void setBehind(OpBuilder &builder, Value value,
-                      llvm::DenseMap<Operation *, Operation *> &lastBehind) {
-  Operation *producer = value.getDefiningOp();
-  if (!producer)
-    return builder.setInsertionPointToStart(value.getParentBlock());
-  auto it = lastBehind.find(producer);
-  builder.setInsertionPointAfter(it == lastBehind.end() ? producer
-                                                        : it->second);
-}
-
-/// The sum of squares of `value`, as a row, right behind its producer.
+/// The sum of squares of `value`, as a row, where the builder is.
 static Value createSquares(OpBuilder &builder, Location loc, Value value,
-                           Type wide,
-                           llvm::DenseMap<Operation *, Operation *> &last) {
-  setBehind(builder, value, last);
+                           Type wide) {
   RankedTensorType type = getType(value);
   auto row =
       RankedTensorType::get({type.getNumElements()}, type.getElementType());
@@ -240,15 +238,52 @@ static Value createSquares(OpBuilder &builder, Location loc, Value value,
   if (wide != type.getElementType())
     squared = CastOp::create(builder, loc, row.clone(wide), squared);
   squared = MulOp::create(builder, loc, squared.getType(), squared, squared);
-  auto sum = ReduceOp::create(builder, loc, RankedTensorType::get({}, wide),
-                              ReduceKind::Sum, squared,
-                              builder.getDenseI64ArrayAttr({0}));
-  if (Operation *producer = value.getDefiningOp())
-    last[producer] = sum;
   remark::passed(loc, getOptions(FusionRule::ClipPartial))
       << remark::reason("{0}", getFusionRuleInfo(FusionRule::ClipPartial).text)
       << remark::metric("elements", type.getNumElements());
-  return sum;
+  return ReduceOp::create(builder, loc, RankedTensorType::get({}, wide),
+                          ReduceKind::Sum, squared,
+                          builder.getDenseI64ArrayAttr({0}));
+}
+
+/// Bytes of an op's operands or results, as far as they are known.
+static int64_t countBytes(ValueRange values) {
+  int64_t bytes = 0;
+  for (Value value : values)
+    if (getType(value).hasStaticShape())
+      bytes += getType(value).getNumElements() *
+               llvm::divideCeil(getType(value).getElementTypeBitWidth(), 8);
+  return bytes;
+}
+
+/// Puts each part behind its producer, but those of the last buckets before the
+/// last reduction behind that one, as far as they fill the time it takes.
+void FuseClip::placeParts(SmallVectorImpl<SquaredPart> &parts) {
+  llvm::SmallSetVector<Operation *, 8> reductions;
+  for (SquaredPart &part : parts) {
+    part.anchor = part.value.getDefiningOp();
+    if (isa_and_present<AllReduceOp, ReduceScatterOp>(part.anchor))
+      reductions.insert(part.anchor);
+  }
+  if (reductions.size() < 2)
+    return;
+  SmallVector<Operation *> inOrder = reductions.takeVector();
+  llvm::sort(inOrder,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  Operation *last = inOrder.pop_back_val();
+  CommModel comm(model->getDevice());
+  double leftUs =
+      CollectiveCost(last, comm).getUs(countBytes(last->getOperands()));
+  llvm::SmallDenseSet<Operation *> late;
+  for (; !inOrder.empty() && leftUs > 0; inOrder.pop_back()) {
+    KernelWork work;
+    work.memoryBytes = countBytes(inOrder.back()->getResults());
+    leftUs -= model->getMicroseconds(work);
+    late.insert(inOrder.back());
+  }
+  for (SquaredPart &part : parts)
+    if (late.contains(part.anchor))
+      part.anchor = last;
 }
 
 /// Terms that one kernel adds: it has an argument for each.
@@ -336,13 +371,41 @@ void FuseClip::fuse(GlobalNorm &norm) {
 
   OpBuilder builder(norm.root->getContext());
   Location loc = norm.root->getLoc();
+  SmallVector<SquaredPart> squared;
+  int64_t partials = 0;
+  for (NormTerm &term : norm.terms) {
+    if (countsRanksTwice(term)) {
+      emitMissed(term.overRanks, FusionRule::ClipRanks);
+      term.gradient = Value();
+    }
+    if (!term.gradient)
+      continue;
+    ++partials;
+    for (Value part : getParts(term.gradient))
+      squared.push_back({part, &term, nullptr, {}});
+  }
+  placeParts(squared);
+  // What was moved behind the last reduction comes before what waits for it.
   llvm::DenseMap<Operation *, Operation *> lastBehind;
+  for (bool waits : {false, true})
+    for (SquaredPart &part : squared) {
+      if (waits != (part.anchor == part.value.getDefiningOp()))
+        continue;
+      Operation *&behind = lastBehind[part.anchor];
+      if (part.anchor)
+        builder.setInsertionPointAfter(behind ? behind : part.anchor);
+      else
+        builder.setInsertionPointToStart(norm.root->getBlock());
+      part.sum = createSquares(builder, part.term->value.getLoc(), part.value,
+                               part.term->wide);
+      behind = part.sum.getDefiningOp();
+    }
+
   // Terms of all ranks, and by group of ranks those of a rank.
-  SmallVector<Value> terms;
+  SmallVector<Value> terms, replaced;
   llvm::MapVector<Attribute, std::pair<AllReduceOp, SmallVector<Value>>> parts;
   llvm::SmallSetVector<Operation *, 4> oldReductions;
-  SmallVector<Value> replaced;
-  int64_t partials = 0;
+  const SquaredPart *next = squared.begin();
   for (NormTerm &term : norm.terms) {
     SmallVector<Value> *into = &terms;
     if (term.overRanks) {
@@ -351,21 +414,16 @@ void FuseClip::fuse(GlobalNorm &norm) {
       into = &group.second;
       oldReductions.insert(term.overRanks);
     }
-    bool countsTwice = countsRanksTwice(term);
-    if (countsTwice)
-      emitMissed(term.overRanks, FusionRule::ClipRanks);
-    if (!term.gradient || countsTwice) {
+    if (!term.gradient) {
       into->push_back(term.value);
       continue;
     }
-    ++partials;
-    SmallVector<Value> gradients = getParts(term.gradient);
-    for (Value part : gradients)
-      into->push_back(createSquares(builder, term.value.getLoc(), part,
-                                    term.wide, lastBehind));
-    // Whoever else reads the sum reads the new one.
-    if (gradients.size() == 1) {
-      term.value.replaceAllUsesWith(into->back());
+    const SquaredPart *first = next;
+    for (; next != squared.end() && next->term == &term; ++next)
+      into->push_back(next->sum);
+    // Whoever else reads the sum reads the new one, unless that comes later.
+    if (next - first == 1 && first->anchor == first->value.getDefiningOp()) {
+      term.value.replaceAllUsesWith(first->sum);
       replaced.push_back(term.value);
     }
   }
@@ -394,19 +452,16 @@ void FuseClip::fuse(GlobalNorm &norm) {
   }
 }
 
-void FuseClip::runOnOperation() {
-  func::FuncOp function = getOperation();
-  if (function.isExternal() ||
-      !llvm::hasSingleElement(function.getFunctionBody()))
-    return;
+LogicalResult FuseClip::decide(FunctionOpInterface function, Block &block) {
   const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseClip);
   declareRewrite(function, info.id, info.text);
   // Roots stay, while what is under them may be part of several norms.
   SmallVector<Operation *> roots;
-  for (Operation &op : function.getFunctionBody().front())
+  for (Operation &op : block)
     if (isa<SqrtOp, RsqrtOp>(op))
       roots.push_back(&op);
   for (Operation *root : roots)
     if (std::optional<GlobalNorm> norm = matchNorm(root))
       fuse(*norm);
+  return success();
 }

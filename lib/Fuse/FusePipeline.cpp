@@ -39,8 +39,12 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     buckets.costModel = options.costModel;
     manager.addNestedPass<func::FuncOp>(createBucketCollectives(buckets));
   }
-  if (!llvm::is_contained(options.noFuse, "clip"))
-    manager.addNestedPass<func::FuncOp>(createFuseClip());
+  if (!llvm::is_contained(options.noFuse, "clip")) {
+    FuseClipOptions clip;
+    clip.device = options.device;
+    clip.costModel = options.costModel;
+    manager.addNestedPass<func::FuncOp>(createFuseClip(clip));
+  }
   SplitReductionsOptions reductions;
   reductions.device = options.device;
   manager.addNestedPass<func::FuncOp>(createSplitReductions(reductions));

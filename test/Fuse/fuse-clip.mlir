@@ -4,8 +4,10 @@
 // RUN: FileCheck %s < %t.mlir
 // RUN: fusion-opt %t.mlir -split-input-file --fusion-fuse-clip | FileCheck %s
 
-// Replicated gradients of two buckets: each square stands behind its bucket, all
-// of one rank; one reduction adds them in the order of the graph.
+// Replicated gradients of three buckets: the squares of the first stand behind it,
+// all as rows. Those of the second, 4 MiB, stand behind the third, which takes no
+// longer (70 us) than to read them (105 us): they are computed while it is sent. One
+// reduction adds all in the order of the graph.
 // CHECK-LABEL: func @replicated
 // CHECK: %[[R:.*]]:2 = fusion.all_reduce sum, {{.*}} {fusion.bucket = 0 : i64}
 // CHECK-NEXT: %[[FA:.*]] = fusion.reshape %[[R]]#0 : tensor<2x3xf32> to tensor<6xf32>
@@ -15,20 +17,26 @@
 // CHECK-NEXT: %[[WB:.*]] = fusion.cast %[[R]]#1 : tensor<4xf32> to tensor<4xf64>
 // CHECK-NEXT: %[[QB:.*]] = fusion.mul %[[WB]], %[[WB]]
 // CHECK-NEXT: %[[B:.*]] = fusion.reduce sum, %[[QB]] dims = [0]
-// CHECK-NEXT: %[[S:.*]] = fusion.all_reduce sum, {{.*}} {fusion.bucket = 1 : i64}
+// CHECK-NEXT: %[[D:.*]] = fusion.all_reduce sum, {{.*}} {fusion.bucket = 1 : i64}
+// CHECK-NEXT: %[[S:.*]] = fusion.all_reduce sum, {{.*}} {fusion.bucket = 2 : i64}
+// CHECK-NEXT: fusion.cast %[[D]]
+// CHECK: %[[DS:.*]] = fusion.reduce sum
+// CHECK-NEXT: fusion.cast %[[S]]
 // CHECK: %[[C:.*]] = fusion.reduce sum
 // CHECK: %[[C1:.*]] = fusion.reshape %[[C]] : tensor<f64> to tensor<1x1xf64>
 // CHECK: %[[A1:.*]] = fusion.reshape %[[A]] : tensor<f64> to tensor<1x1xf64>
 // CHECK: %[[B1:.*]] = fusion.reshape %[[B]] : tensor<f64> to tensor<1x1xf64>
-// CHECK: %[[ALL:.*]] = fusion.concat %[[C1]], %[[A1]], %[[B1]] axis = 1
+// CHECK: %[[D1:.*]] = fusion.reshape %[[DS]] : tensor<f64> to tensor<1x1xf64>
+// CHECK: %[[ALL:.*]] = fusion.concat %[[C1]], %[[A1]], %[[B1]], %[[D1]] axis = 1
 // CHECK: %[[SUM:.*]] = fusion.reduce sum, %[[ALL]] dims = [0, 1]
 // CHECK-NEXT: fusion.sqrt %[[SUM]]
-// REMARK-COUNT-3: [Passed] clip-partial
-// REMARK: [Passed] fuse-clip | {{.*}} collectives=0, gradients=3, scaled=3
+// REMARK-COUNT-4: [Passed] clip-partial
+// REMARK: [Passed] fuse-clip | {{.*}} collectives=0, gradients=4, scaled=3
 fusion.mesh @m(dp = 2)
-func.func @replicated(%a: tensor<2x3xf32>, %b: tensor<4xf32>, %c: tensor<5xf32>) -> (tensor<2x3xf32>, tensor<4xf32>, tensor<5xf32>) {
+func.func @replicated(%a: tensor<2x3xf32>, %b: tensor<4xf32>, %c: tensor<5xf32>, %d: tensor<1048576xf32>) -> (tensor<2x3xf32>, tensor<4xf32>, tensor<5xf32>) {
   %r:2 = fusion.all_reduce sum, %a, %b on @m[dp] {fusion.bucket = 0 : i64} : tensor<2x3xf32>, tensor<4xf32>
-  %s = fusion.all_reduce sum, %c on @m[dp] {fusion.bucket = 1 : i64} : tensor<5xf32>
+  %rd = fusion.all_reduce sum, %d on @m[dp] {fusion.bucket = 1 : i64} : tensor<1048576xf32>
+  %s = fusion.all_reduce sum, %c on @m[dp] {fusion.bucket = 2 : i64} : tensor<5xf32>
   %wc = fusion.cast %s : tensor<5xf32> to tensor<5xf64>
   %qc = fusion.mul %wc, %wc : tensor<5xf64>
   %sc = fusion.reduce sum, %qc dims = [0] : tensor<5xf64>
@@ -40,7 +48,11 @@ func.func @replicated(%a: tensor<2x3xf32>, %b: tensor<4xf32>, %c: tensor<5xf32>)
   %qb = fusion.mul %wb, %wb : tensor<4xf64>
   %sb = fusion.reduce sum, %qb dims = [0] : tensor<4xf64>
   %t1 = fusion.add %t0, %sb : tensor<f64>
-  %n = fusion.sqrt %t1 : tensor<f64>
+  %wd = fusion.cast %rd : tensor<1048576xf32> to tensor<1048576xf64>
+  %qd = fusion.mul %wd, %wd : tensor<1048576xf64>
+  %sd = fusion.reduce sum, %qd dims = [0] : tensor<1048576xf64>
+  %t2 = fusion.add %t1, %sd : tensor<f64>
+  %n = fusion.sqrt %t2 : tensor<f64>
   %one = fusion.constant dense<1.0> : tensor<f64>
   %big = fusion.compare gt, %n, %one : tensor<f64>
   %inv = fusion.div %one, %n : tensor<f64>
@@ -65,9 +77,10 @@ func.func @replicated(%a: tensor<2x3xf32>, %b: tensor<4xf32>, %c: tensor<5xf32>)
 // another reader had stays.
 // CHECK-LABEL: func @sharded
 // CHECK: %[[R:.*]]:2 = fusion.reduce_scatter
+// CHECK: %[[S:.*]] = fusion.all_reduce sum, %arg2 on @m[dp]
 // CHECK: %[[A:.*]] = fusion.reduce sum
 // CHECK: %[[B:.*]] = fusion.reduce sum
-// CHECK: %[[S:.*]] = fusion.all_reduce sum, %arg2 on @m[dp]
+// CHECK: fusion.mul %[[S]], %[[S]]
 // CHECK: %[[C:.*]] = fusion.reduce sum
 // CHECK: %[[LOSS:.*]] = fusion.all_reduce sum, %arg3 on @m[dp] : tensor<f32>
 // CHECK: %[[AB:.*]] = fusion.add %[[A]], %[[B]]
@@ -100,13 +113,13 @@ func.func @sharded(%a: tensor<4xf32>, %b: tensor<6xf32>, %c: tensor<3xf32>, %los
 
 // -----
 
-// A gradient reduced in parts: each part's squares follow its own reduction.
+// A gradient reduced in parts: the squares of each part by themselves.
 // CHECK-LABEL: func @parts
-// CHECK: fusion.all_reduce sum, {{.*}} {fusion.bucket = 0 : i64}
-// CHECK-NEXT: fusion.mul
+// CHECK: %[[P:.*]] = fusion.all_reduce sum, {{.*}} {fusion.bucket = 0 : i64}
+// CHECK: %[[Q:.*]] = fusion.all_reduce sum, {{.*}} {fusion.bucket = 1 : i64}
+// CHECK-NEXT: fusion.mul %[[P]], %[[P]]
 // CHECK-NEXT: %[[A:.*]] = fusion.reduce sum
-// CHECK: fusion.all_reduce sum, {{.*}} {fusion.bucket = 1 : i64}
-// CHECK-NEXT: fusion.mul
+// CHECK-NEXT: fusion.mul %[[Q]], %[[Q]]
 // CHECK-NEXT: %[[B:.*]] = fusion.reduce sum
 // CHECK: %[[N:.*]] = fusion.add %[[A]], %[[B]]
 // CHECK: fusion.sqrt %[[N]]

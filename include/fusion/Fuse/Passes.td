@@ -215,7 +215,8 @@ def FuseClip : Pass<"fusion-fuse-clip", "::mlir::func::FuncOp"> {
     The root of a sum of sums of squares, of which a scalar factor of the same
     tensors follows, is a clip by the global norm. Each sum of squares moves right
     behind the reduction of its tensor (of each part, if it was reduced in parts),
-    as a row, so that those of a bucket have one form; one reduction adds them in
+    as a row, so that those of a bucket have one form; but those of buckets before
+    the last one stand behind that one, as many as fill the time it takes. One reduction adds them in
     the order in which they were added. Terms that are sums over ranks become one
     sum a rank and one scalar collective for each group of ranks. The factor stays
     a scalar that vertical fusion hands to the updates: no pass scales gradients.
@@ -251,6 +252,10 @@ def FuseClip : Pass<"fusion-fuse-clip", "::mlir::func::FuncOp"> {
     %n = fusion.sqrt %v : tensor<f32>
     ```
   }];
+  let options = [
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
