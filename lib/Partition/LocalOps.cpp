@@ -144,7 +144,7 @@ Value LocalOpBuilder::buildMean(ReduceOp reduce) {
         builder, loc, RankedTensorType::get(type.getShape(), compute), input);
   Value sum = ReduceOp::create(builder, loc, ReduceKind::Sum, input,
                                reduce.getDimsAttr());
-  if (!plan.results[0].partial) // else divided exactly, and combined later
+  if (!plan.results[0].partial) // else combined later
     sum = AllReduceOp::create(
               builder, loc, TypeRange(sum.getType()),
               ReduceKindAttr::get(op->getContext(), ReduceKind::Sum),

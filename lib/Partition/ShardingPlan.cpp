@@ -79,6 +79,7 @@ ShardingPlanner::findPassed(Operation *op, const OpRule &rule,
   case Linearity::Moves:
     return partialOf(0);
   case Linearity::Sums:
+  case Linearity::Negates:
     return isSum(0) ? partialOf(0) : 0;
   case Linearity::Adds: {
     AxisSet partial =
@@ -311,6 +312,17 @@ void ShardingPlanner::planOp(Operation *op) {
       for (unsigned axis : axes)
         partial |= axisBit(axis);
     }
+  // A mean that meets another partial value is divided before they are added;
+  // else the op reduces its sum itself, and the quotient is rounded once. The
+  // narrow types have no room for a part of a sum.
+  if (kind == ReduceKind::Mean && partial) {
+    Type element = typeOf(op->getResult(0)).getElementType();
+    if (getComputeType(element) == element &&
+        !reduced.contains(op->getResult(0)))
+      kind = ReduceKind::Sum;
+    else
+      partial = 0;
+  }
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     const Sharding &from = shardings.find(operand)->second;
     if (rule.unread == i) {
@@ -337,8 +349,7 @@ void ShardingPlanner::planOp(Operation *op) {
       kind = operand.kind;
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     Sharding sharding = shard(result, rule.results[i]);
-    // A mean is whole when it is there: the op reduces its sum itself.
-    sharding.partial = (kind == ReduceKind::Mean ? 0 : partial) | plan.passed;
+    sharding.partial = partial | plan.passed;
     sharding.kind = kind;
     // Cut only because users want it so: they are what updates shards.
     sharding.stored = get ? 0 : sharding.getAxes() & ~used;
@@ -481,8 +492,13 @@ bool ShardingPlanner::findGains() {
   for (Operation &op : llvm::reverse(block))
     for (Value result : op.getResults()) {
       auto sharding = shardings.find(result);
-      if (sharding == shardings.end() || !sharding->second.partial)
+      if (sharding == shardings.end())
         continue;
+      if (!sharding->second.partial) {
+        if (old.contains(result)) // a mean, whole since then
+          reduced.insert(result);
+        continue;
+      }
       OpOperand *reader = nullptr;
       unsigned readers = 0;
       for (OpOperand &use : result.getUses()) {

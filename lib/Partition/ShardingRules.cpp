@@ -8,7 +8,6 @@
 #include "ShardingRules.h"
 
 #include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -66,23 +65,14 @@ static std::optional<ReduceKind> getReduceKind(Operation *op) {
   auto reduce = dyn_cast<ReduceOp>(op);
   if (!reduce || getElementTypeOrSelf(reduce.getInput().getType()).isInteger(1))
     return std::nullopt;
-  if (reduce.getKind() != ReduceKind::Mean)
-    return reduce.getKind();
-  // It divides by the number of elements of all ranks, a constant.
+  // A mean divides by the number of elements of all ranks, a constant.
   ArrayRef<int64_t> shape = shapeOf(reduce.getInput());
-  int64_t count = 1;
-  for (int64_t dim : reduce.getDims()) {
-    if (ShapedType::isDynamic(shape[dim]))
-      return std::nullopt;
-    count *= shape[dim];
-  }
-  // A power of two divides each addend exactly; the narrow types have no room
-  // for what a part of a mean may need.
-  Type element = getElementTypeOrSelf(reduce.getInput().getType());
-  return llvm::isPowerOf2_64(count) && getComputeType(element) == element
-             ? ReduceKind::Sum
-             : ReduceKind::Mean;
-  return std::nullopt;
+  if (reduce.getKind() == ReduceKind::Mean &&
+      llvm::any_of(reduce.getDims(), [&](int64_t dim) {
+        return ShapedType::isDynamic(shape[dim]);
+      }))
+    return std::nullopt;
+  return reduce.getKind();
 }
 
 static OpRule makeInterfaceRule(FusableOpInterface op) {
@@ -431,6 +421,8 @@ static Linearity getLinearity(Operation *op) {
                                                : Linearity::None;
   if (isa<AddOp, SubOp>(op))
     return Linearity::Adds;
+  if (isa<NegOp>(op))
+    return Linearity::Negates;
   if (isa<MulOp>(op))
     return Linearity::Scales;
   // Integer division rounds each addend.

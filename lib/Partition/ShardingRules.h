@@ -35,12 +35,13 @@ using TensorFactors = llvm::SmallVector<DimFactors, 4>;
 
 /// How an op treats partial operands.
 enum class Linearity {
-  None,   ///< needs their values
-  Moves,  ///< moves the elements of the only operand: any kind
-  Sums,   ///< adds elements of the only operand
-  Adds,   ///< adds two operands; a whole one is an addend of the first rank
-  Scales, ///< one operand is partial, the other the same on those axes' ranks
-  Divides ///< as Scales, but only the first operand may be partial
+  None,    ///< needs their values
+  Moves,   ///< moves the elements of the only operand: any kind
+  Sums,    ///< adds elements of the only operand
+  Negates, ///< turns the sign of the only operand
+  Adds,    ///< adds two operands; a whole one is an addend of the first rank
+  Scales,  ///< one operand is partial, the other the same on those axes' ranks
+  Divides  ///< as Scales, but only the first operand may be partial
 };
 
 struct OpRule {
