@@ -76,7 +76,6 @@ private:
   void orderAxes(mlir::Operation *op, OpPlan &plan) const;
   AxisSet findPassed(mlir::Operation *op, const OpRule &rule,
                      const llvm::DenseSet<mlir::Value> &reduced) const;
-  struct Choice;
   std::optional<unsigned> chooseFactor(mlir::Operation *op, OpPlan &plan,
                                        unsigned axis);
   double getCost(mlir::Operation *op, const OpPlan &plan, unsigned axis,
