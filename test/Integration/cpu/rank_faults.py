@@ -399,7 +399,11 @@ def joins(folder):
           [2], 2, ["chmod 600"])
     ended(folder, "an address of other hosts without a token",
           joined(folder, freePort(), [(0, 2)], flags=["--listen", "0.0.0.0"]), [2], 2, ["--token-file"])
-    ended(folder, "F14 a rank twice", joined(folder, freePort(), [(0, 2), (1, 2), (1, 2)]), [0, 0, 4], 10, ["joined twice"])
+    # A third process comes while the two run.
+    port = freePort()
+    first = joined(folder, port, both, flags=["--bench", "40"])
+    time.sleep(1)
+    ended(folder, "F14 a rank twice", first + joined(folder, port, both[1:]), [0, 0, 4], 30, ["joined twice"])
     ended(folder, "F14 another number of ranks", joined(folder, freePort(), [(0, 2), (1, 3)]), [4, 4], 2,
           ["one of 3, this job has 2"])
     ended(folder, "F15 another module", joined(folder, freePort(), both, modules=["two", "other"]), [4, 4], 2,
