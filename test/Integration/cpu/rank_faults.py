@@ -401,8 +401,10 @@ def joins(folder):
           joined(folder, freePort(), [(0, 2)], flags=["--listen", "0.0.0.0"]), [2], 2, ["--token-file"])
     # A third process comes while the two run.
     port = freePort()
-    first = joined(folder, port, both, flags=["--bench", "40"])
-    time.sleep(1)
+    first = joined(folder, port, both, flags=["--bench", "200"])
+    # With threads for the hub's words, the other stream and the messages.
+    while any(len(os.listdir(f"/proc/{p.pid}/task")) < 4 for p in first if p.poll() is None):
+        time.sleep(0.01)
     ended(folder, "F14 a rank twice", first + joined(folder, port, both[1:]), [0, 0, 4], 30, ["joined twice"])
     ended(folder, "F14 another number of ranks", joined(folder, freePort(), [(0, 2), (1, 3)]), [4, 4], 2,
           ["one of 3, this job has 2"])
