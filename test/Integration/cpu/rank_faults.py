@@ -401,7 +401,7 @@ def joins(folder):
           joined(folder, freePort(), [(0, 2)], flags=["--listen", "0.0.0.0"]), [2], 2, ["--token-file"])
     # A third process comes while the two run.
     port = freePort()
-    first = joined(folder, port, both, flags=["--bench", "200"])
+    first = joined(folder, port, both, flags=["--bench", "60"])
     # With threads for the hub's words, the other stream and the messages.
     while any(len(os.listdir(f"/proc/{p.pid}/task")) < 4 for p in first if p.poll() is None):
         time.sleep(0.01)
