@@ -118,7 +118,7 @@ def main():
     parser.add_argument("--threads", type=int, default=0, help="of fusion-run (default: its own)")
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--hidden", type=int, default=1024)
-    parser.add_argument("--batch", type=int, default=256, help="samples of one rank")
+    parser.add_argument("--batch", type=int, default=384, help="samples of one rank")
     parser.add_argument("--cpu", default="native")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)

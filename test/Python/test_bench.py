@@ -291,6 +291,14 @@ def test_bars_judge_tuned_sessions_where_there_are_any():
     assert plain["judged"] == "fast" and plain["pass"] is False and table.verdict(plain) == "FAIL"
 
 
+def test_a_sum_of_kernels_is_no_peer_of_short_runs_with_gaps():
+    peers = {"eager": {"us": 10}, "xla": {"us": 4}}
+    for data, short, expected in (("cold", True, "eager"), ("warm", True, "eager"), ("repeated", True, "xla"),
+                                  ("cold", False, "xla")):
+        row = run.assemble(NORMS, {"fast": {"us": 2}}, peers, {}, {}, None, data=data, short=short)
+        assert (row["best_peer"], row["peers"]["xla"]["us"]) == (expected, 4), data
+
+
 def test_ratio_of_neighbours_counts():
     times = {"fast": rounds(1, 10, 2), "eager": rounds(4, 40, 10)}
     row = run.assemble(NORMS, {"fast": {"us": 2}}, {"eager": {"us": 10}}, {}, times, None)

@@ -72,17 +72,20 @@ def compare(workload: Workload, first: Optional[str], peer: Optional[str], limit
 
 def assemble(workload: Workload, ours: Mapping[str, dict], peers: Mapping[str, dict], limit: Mapping,
              times: Mapping[str, Times], copy_bandwidth: Optional[float], copy_bytes: int = 0,
-             data: str = "cold") -> dict:
+             data: str = "cold", short: bool = False) -> dict:
     """A row of the JSON file from what each contender said and took.
 
     `ours` and `peers` hold an entry each (`us` and more, or `error`); `times` the rounds of those that took turns,
     perhaps among them COPY, of `copy_bytes`. Bars judge TUNED where it is asked for, else the first variant of `ours`,
     whose kernels are the same; a wrong result fails them. `data`: one of KINDS.
+    `short`: the work has a row in one graph too. There no side pays for launches, so XLA's time, a sum of kernels
+    without them, is a peer's there; beside runs of one graph each it is shown and no peer's.
     """
     first = next(iter(ours), None)
     named = modules.TUNED if modules.TUNED in ours else first
     judged = ours.get(named, {})
-    peer, peer_us = timing.best({name: entry.get("us") for name, entry in peers.items()})
+    peer, peer_us = timing.best({name: entry.get("us") for name, entry in peers.items()
+                                 if not (short and data != "repeated" and name == "xla")})
     if COPY in times:
         copy_bandwidth = copy_bytes / (times[COPY].us * 1e-6)
     figures = bars.figures(judged.get("us"), peer_us, limit.get("us"), workload.bytes, copy_bandwidth)
@@ -169,7 +172,7 @@ class Runner:
             mine = copy.deepcopy(ours)
             for name in same if data == "repeated" else ():
                 mine[name]["same_repeated"] = same[name]
-            row = self._finish(workload, data, mine, copy.deepcopy(peers), bounds, facts, times)
+            row = self._finish(workload, data, mine, copy.deepcopy(peers), bounds, facts, times, "repeated" in timed)
             row["sets"] = len(sets) if data == "cold" else 1
             rows.append(row)
         return rows
@@ -197,7 +200,7 @@ class Runner:
             result[name] = Contender([replay], repeats=REPEATS)
         return result, same
 
-    def _finish(self, workload, data, ours, peers, bounds, facts, times) -> dict:
+    def _finish(self, workload, data, ours, peers, bounds, facts, times, short) -> dict:
         """A row of what was said, into which goes what was timed."""
         for name, taken in times.items():
             entry = ours.get(name) or peers.get(name)
@@ -214,7 +217,7 @@ class Runner:
             limit["all"] = {name: round(times[name].us, 3) for name in bounds if name in times}
         # What is in the cache has no business with the memory's bandwidth.
         bandwidth = None if data != "cold" else self._copy.ways[self._copy.best]
-        return assemble(workload, ours, peers, limit, times, bandwidth, self._copy.bytes, data)
+        return assemble(workload, ours, peers, limit, times, bandwidth, self._copy.bytes, data, short)
 
     def _open_modules(self, workload, sets, oracle, contenders):
         ours: dict[str, dict] = {}

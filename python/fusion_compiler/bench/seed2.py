@@ -36,7 +36,7 @@ def adds(count: int, size: int, bars=(), graph_bars=()) -> Workload:
         numpy=lambda x, _w: list(compute(*x)), torch=lambda _w: compute, jax=lambda _w: compute)
 
 
-def layer_norms(count: int, rows: int, width: int, bars=(), warm_bars=()) -> Workload:
+def layer_norms(count: int, rows: int, width: int, bars=(), warm_bars=(), graph_bars=()) -> Workload:
     """Independent LayerNorms of bf16 matrices, each with its scale and bias."""
     x = [Tensor(f"x{i}", "bf16", (rows, width)) for i in range(count)]
     scales = [Tensor(f"s{i}", "bf16", (width,)) for i in range(count)]
@@ -63,7 +63,7 @@ def layer_norms(count: int, rows: int, width: int, bars=(), warm_bars=()) -> Wor
     return Workload(
         name=f"layer_norms-{count}x{rows}x{width}", title=f"{count} LayerNorms bf16[{rows},{width}]",
         inputs=x + scales + biases, results=results, body=body, returned=[f"%{y.name}" for y in results],
-        tolerance=Tolerance.formula("bf16"), bars=bars, warm_bars=warm_bars,
+        tolerance=Tolerance.formula("bf16"), bars=bars, warm_bars=warm_bars, graph_bars=graph_bars,
         limit=("layer_norms", {}),
         numpy=lambda a, _w: [norm(np, a[i], a[count + i], a[2 * count + i]) for i in range(count)],
         torch=lambda _w: in_torch, jax=lambda _w: in_jax)
@@ -194,7 +194,7 @@ def _affine_slack(torch, x, weight, bias):
     return (x.shape[-1] + 4) * ROUNDOFF["f32"] * size + u * (near.abs() + (near + bias).abs())
 
 
-def projections(rows: int, depth: int, bars=()) -> Workload:
+def projections(rows: int, depth: int, bars=(), graph_bars=()) -> Workload:
     """Query, key and value: three linear layers of one value, their weights known, bf16."""
     x = Tensor("x", "bf16", (rows, depth))
     names = ("q", "k", "v")
@@ -225,7 +225,7 @@ def projections(rows: int, depth: int, bars=()) -> Workload:
         name=f"qkv-{rows}x{depth}", title=f"QKV: 3 linears bf16, {rows} tokens of {depth}", inputs=[x],
         results=results, weights=w + b, returned=[f"%{n}" for n in names],
         body=[line for n in names for line in _affine(n, "x", f"w{n}", f"b{n}", rows, depth, depth)],
-        tolerance=Tolerance(), slack=slack, bars=bars, flops=6 * rows * depth * depth,
+        tolerance=Tolerance(), slack=slack, bars=bars, graph_bars=graph_bars, flops=6 * rows * depth * depth,
         limit=("merged_linear", {}), numpy=lambda a, w: [a[0] @ w[i].T + w[3 + i] for i in range(3)],
         torch=in_torch, jax=lambda w: lambda x: tuple(x @ w[i].T + w[3 + i] for i in range(3)))
 
@@ -347,7 +347,7 @@ def workloads() -> list[Workload]:
         # one of several runs in a graph.
         adds(16, 1 << 16, graph_bars=[[Bar.speedup(8)]]),
         adds(3, 1 << 24),
-        layer_norms(12, 512, 768, [[Bar.speedup(3.5)]], [[Bar.speedup(3.5)]]),
+        layer_norms(12, 512, 768, [[Bar.speedup(3.5)]], [[Bar.speedup(3.5)]], [[Bar.speedup(3.5)]]),
         layer_norms(12, 8192, 1024, [[Bar.speedup(1.2)], [Bar.bandwidth(0.85)]]),
         layer_norms(12, 4096, 4096, [[Bar.speedup(1.3)], [Bar.bandwidth(0.85), Bar.of_limit(1.03)]]),
         chain(64, 256, 64, [[Bar.bandwidth(0.97)], [Bar.dram(0.02)]]),
@@ -355,8 +355,8 @@ def workloads() -> list[Workload]:
         softmax(8192, 4096, near_copy),
         bias_gradient(8192, 16384, near_copy),
         transpose(8192, near_copy),
-        projections(128, 1024, [[Bar.speedup(1.9)]]),
-        projections(2048, 1024, [[Bar.speedup(1.25)]]),
+        projections(128, 1024, [[Bar.speedup(1.9)]], [[Bar.speedup(1.9)]]),
+        projections(2048, 1024, [[Bar.speedup(1.25)]], [[Bar.speedup(1.25)]]),
         linear_gelu(8192, 4096, 16384, [[Bar.of_limit(1.03)], [Bar.of_peer(1.0)]]),
         conv_norm_relu(32, 64, 64, 3, 56, conv),
         conv_norm_relu(32, 256, 64, 1, 56, conv),
