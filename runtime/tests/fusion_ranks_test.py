@@ -289,6 +289,11 @@ class Ranks(unittest.TestCase):
             [BIN / "fusion-run", module, *LIMITS, "--random-inputs=1"],
             capture_output=True, text=True, env={**os.environ, **environment})
         self.expect(alone, 2, "run it with --ranks 2")
+        outside = subprocess.run(
+            [BIN / "fusion-run", module, *LIMITS, "--random-inputs=1"],
+            capture_output=True, text=True,
+            env={**os.environ, "RANK": "2", "WORLD_SIZE": "2"})
+        self.expect(outside, 2, "RANK='2' and WORLD_SIZE='2' are no rank")
         self.expect(run(module, 3, "--random-inputs", 1), 2,
                     "the module is for 2 ranks, --ranks gives 3")
         self.expect(run(module, 0), 2, "--ranks")

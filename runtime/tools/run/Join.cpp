@@ -66,7 +66,7 @@ Expected<std::optional<JobPlace>> fusion::rt::findJob() {
     JobPlace place;
     place.launcher = each.name;
     if (!readNumber(rank, 1 << 20, place.rank) ||
-        !readNumber(size, 1 << 20, place.size) || place.size == 0)
+        !readNumber(size, 1 << 20, place.size) || place.rank >= place.size)
       return Status(Code::Usage, std::string(each.rank) + "='" +
                                      escape(rank, 64) + "' and " + each.size +
                                      "='" + escape(size, 64) +
