@@ -78,6 +78,17 @@ TEST_F(WatchTest, LongComputeIsNoTimeoutIfNobodyWaits) {
   EXPECT_TRUE(lookFor(watch, 100).ok());
 }
 
+TEST_F(WatchTest, WritingResultsIsNoTimeout) {
+  Watch watch(module.program, 2);
+  ranks[0].phase = ranks[1].phase = RankProgress::Done;
+  ranks[2].phase = RankProgress::Writing;
+  EXPECT_TRUE(lookFor(watch, 100).ok());
+  ranks[2].phase = RankProgress::Ending;
+  Status status = lookFor(watch, 2.3);
+  EXPECT_EQ(status.code(), Code::Timeout);
+  EXPECT_EQ(status.rank(), 2);
+}
+
 TEST_F(WatchTest, SuspendedAndJumpingClocksAreNoTimeout) {
   Watch watch(module.program, 2);
   for (int i = 0; i < 3; ++i) {

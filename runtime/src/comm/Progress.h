@@ -50,7 +50,15 @@ struct alignas(64) StreamProgress {
 struct RankProgress {
   static constexpr uint32_t kStreams = 8;
   /// What the rank does beside running its program.
-  enum Phase : uint32_t { Joining, Loading, Ready, Working, Ending, Done };
+  enum Phase : uint32_t {
+    Joining,
+    Loading,
+    Ready,
+    Working,
+    Writing, ///< all have run; it writes its results and waits for no one
+    Ending,
+    Done
+  };
   std::atomic<uint32_t> phase{Joining};
   std::atomic<uint32_t> waiting{0}; ///< for another rank's word at the hub
   std::atomic<uint64_t> changes{0};

@@ -97,6 +97,8 @@ std::string Watch::where(const RankView &rank) const {
     return rank.waiting ? "waits for others to connect" : "prepares its run";
   case RankProgress::Ready:
     return "waits for others to be ready";
+  case RankProgress::Writing:
+    return "writes its results";
   case RankProgress::Ending:
     return "has run its program and not ended";
   case RankProgress::Done:
@@ -166,6 +168,8 @@ Status Watch::look(const std::vector<RankView> &ranks, double now) {
   bool moved = changes.size() != ranks.size(), waiting = false;
   changes.resize(ranks.size());
   for (size_t i = 0; i < ranks.size(); ++i) {
+    // Nothing is left to exchange, and a disk may be slow.
+    moved |= ranks[i].phase == RankProgress::Writing;
     moved |= changes[i] != ranks[i].changes;
     changes[i] = ranks[i].changes;
     waiting |= waits(ranks[i]);

@@ -53,8 +53,8 @@ static std::string streamReport(const Program &program,
 std::string fusion::rt::faultReport(const Program &program, const Status &cause,
                                     const RankProgress *ranks, size_t count,
                                     uint64_t now) {
-  static const char *const phases[] = {"joining", "loading", "ready",
-                                       "working", "ending",  "done"};
+  static const char *const phases[] = {"joining", "loading", "ready", "working",
+                                       "writing", "ending",  "done"};
   Watch watch(program, 0);
   std::string message = cause.message();
   std::string text = "{\"code\": " + std::to_string(int(cause.code())) +

@@ -102,8 +102,8 @@ int fusion::rt::runRank(const RunOptions &options,
                         Status *error) {
   Status status = joinAndRun(options, module, context, address), end;
   if (status.ok() || status.code() == Code::CheckFailed) {
-    injectAt(Stage::End, options.faults, context.rank, context.link);
     context.progress->setPhase(RankProgress::Ending);
+    injectAt(Stage::End, options.faults, context.rank, context.link);
     end = context.link->done(status);
     if (!end.ok())
       status = end;

@@ -414,6 +414,7 @@ Status fusion::rt::runLoaded(const RunOptions &options,
     // No rank writes anything unless all have run.
     rank->progress->setPhase(RankProgress::Ending);
     FUSION_RT_TRY(rank->meet("ran"));
+    rank->progress->setPhase(RankProgress::Writing);
   }
   if (!options.outputDirectory.empty())
     FUSION_RT_TRY(writeOutputs(program, outputs,
