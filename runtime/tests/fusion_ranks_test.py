@@ -105,6 +105,27 @@ class Ranks(unittest.TestCase):
                     "input 'x'")
         self.expect(run(module, 2, "--input", f"x@2={self.path}/own.npy"), 2,
                     "no rank 2")
+        self.expect(run(module, 2, "--input", f"z@1={self.path}/own.npy"), 2,
+                    "no input 'z'")
+        self.expect(run(module, 2, "--input", f"x={self.path}/x.npy",
+                        "--input", f"x@1={self.path}/own.npy",
+                        "--input", f"x@01={self.path}/own.npy"), 2,
+                    "is given twice for rank 1")
+
+    def test_other_ranks_need_a_tensor_beside_the_own_one(self):
+        module = make("collectives:a=2", self.path / "two.fsn")
+        np.save(self.path / "own.npy", np.full((4, 6), 5, "f4"))
+        own = ("--input", f"x@1={self.path}/own.npy")
+        self.expect(run(module, 2, *own), 2, "rank 0: input 'x'",
+                    "is missing")
+        self.expect(run(module, 2, *own, "--random-inputs", 1,
+                        "--output-dir", self.out), 0)
+        self.expect(run(module, 2, "--random-inputs", 1,
+                        "--output-dir", self.path / "all"), 0)
+        theirs = np.load(self.path / "all/rank1/rows.npy")
+        np.testing.assert_array_equal(self.load(1, "rows")[:4], theirs[:4])
+        np.testing.assert_array_equal(self.load(1, "rows")[4:],
+                                      np.full((4, 6), 5))
         np.save(self.path / "odd.npy", np.ones((7, 6), "f4"))
         self.expect(run(module, 2, "--input", f"x={self.path}/odd.npy"), 2,
                     "[7, 6] can't be cut")

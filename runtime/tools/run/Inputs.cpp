@@ -122,6 +122,18 @@ static int takeRank(const Program &program, std::string &name) {
   return rank;
 }
 
+static bool hasInput(const Program &program, const std::string &name) {
+  return std::any_of(
+      program.inputs.begin(), program.inputs.end(),
+      [&](const Port &port) { return port.tensor.name == name; });
+}
+
+static Status noInput(const Program &program, const std::string &name) {
+  return Status(Code::Usage, "the module has no input '" + escape(name) +
+                                 "'; its inputs are " +
+                                 portNames(program.inputs));
+}
+
 /// Turns the tensors that were given into this rank's.
 static Status takeOwn(const Program &program, uint32_t rank,
                       std::map<std::string, Tensor> &given) {
@@ -133,10 +145,16 @@ static Status takeOwn(const Program &program, uint32_t rank,
       return Status(Code::Usage, "input '" + escape(key) +
                                      "': the module has no rank " +
                                      std::to_string(only));
-    if (only >= 0 && only != int(rank))
-      own.try_emplace(name); // of another rank: only its name counts
-    else
-      (only >= 0 ? own : whole)[name] = std::move(tensor);
+    if (only >= 0 && only != int(rank)) {
+      if (!hasInput(program, name))
+        return noInput(program, name);
+      continue;
+    }
+    auto &mine = only >= 0 ? own : whole;
+    if (!mine.emplace(name, std::move(tensor)).second)
+      return Status(Code::Usage, "input '" + escape(key) +
+                                     "' is given twice for rank " +
+                                     std::to_string(rank));
   }
   given.clear();
   for (auto &[name, tensor] : whole) {
@@ -153,8 +171,7 @@ static Status takeOwn(const Program &program, uint32_t rank,
     given[name] = std::move(*shard);
   }
   for (auto &[name, tensor] : own)
-    if (!tensor.bytes.empty() || !tensor.shape.empty() || !given.count(name))
-      given[name] = std::move(tensor);
+    given[name] = std::move(tensor);
   return {};
 }
 
@@ -192,12 +209,8 @@ Expected<RunInputs> fusion::rt::collectInputs(const Program &program,
   if (!program.mesh.axes.empty())
     FUSION_RT_TRY(takeOwn(program, rank, given));
   for (const auto &entry : given)
-    if (std::none_of(
-            program.inputs.begin(), program.inputs.end(),
-            [&](const Port &port) { return port.tensor.name == entry.first; }))
-      return Status(Code::Usage,
-                    "the module has no input '" + escape(entry.first) +
-                        "'; its inputs are " + portNames(program.inputs));
+    if (!hasInput(program, entry.first))
+      return noInput(program, entry.first);
 
   RunInputs result;
   int64_t batch = options.batch.value_or(0);
