@@ -348,10 +348,15 @@ Value LocalValues::get(Value value, const Sharding &to, Location loc) {
     if (copy.sharding == to)
       return copy.local;
   auto global = cast<RankedTensorType>(value.getType());
-  AxisSet held = known.front().sharding.partial;
-  if (AxisSet added = to.partial & ~held) {
+  const Copy *replicated = llvm::find_if(
+      known, [](const Copy &copy) { return copy.sharding.isReplicated(); });
+  AxisSet added = to.partial & ~known.front().sharding.partial;
+  // A sum that was finished for another use counts on one rank alone.
+  if (replicated != known.end() && to.kind == ReduceKind::Sum)
+    added = to.partial;
+  if (added) {
     Sharding whole = to;
-    whole.partial &= held;
+    whole.partial &= ~added;
     Move move{get(value, whole, loc), whole, global, loc};
     if (!isZero(move.local))
       makePartial(move, added);
@@ -359,10 +364,8 @@ Value LocalValues::get(Value value, const Sharding &to, Location loc) {
     return move.local;
   }
   // Cutting what every rank has whole costs nothing.
-  const Copy *from = llvm::find_if(
-      known, [](const Copy &copy) { return copy.sharding.isReplicated(); });
-  if (from == known.end())
-    from = &known.front();
+  const Copy *from =
+      replicated == known.end() || to.partial ? &known.front() : replicated;
   Move move{from->local, from->sharding, global, loc};
   if (Value small = makeSmall(move.local, move.now, to, move.global, builder)) {
     known.push_back({to, small});

@@ -138,3 +138,25 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = fusion.relu %x : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// A sum over both axes that is finished for `max` is no addend over `tp` any more:
+// beside one that still is, it counts on the first rank alone.
+// CHECK-LABEL: func.func @main
+// CHECK-DAG:   %[[POS:.*]] = fusion.axis_index @m[tp]
+// CHECK-DAG:   %[[B:.*]] = fusion.all_reduce sum, %{{.*}} on @m[dp, tp] : tensor<f32>
+// CHECK:       fusion.max %[[B]], %{{.*}}
+// CHECK:       %[[A:.*]] = fusion.reduce sum
+// CHECK:       %[[FIRST:.*]] = fusion.compare eq, %[[POS]]
+// CHECK:       %[[ONCE:.*]] = fusion.select %[[FIRST]], %[[B]]
+// CHECK-NEXT:  %[[N:.*]] = fusion.add %[[A]], %[[ONCE]]
+// CHECK-NEXT:  fusion.all_reduce sum, %[[N]] on @m[tp]
+fusion.mesh @m(dp = 2, tp = 3)
+func.func @main(%p: tensor<3xf32> {fusion.sharding = [["tp"]]}, %q: tensor<6xf32> {fusion.sharding = [["dp", "tp"]]}, %r: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  %0 = fusion.reduce sum, %q dims = [0] : tensor<6xf32>
+  %1 = fusion.max %0, %r : tensor<f32>
+  %2 = fusion.reduce sum, %p dims = [0] : tensor<3xf32>
+  %3 = fusion.add %2, %0 : tensor<f32>
+  return %1, %3 : tensor<f32>, tensor<f32>
+}

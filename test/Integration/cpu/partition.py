@@ -225,6 +225,14 @@ def contractions(folder):
         g.output("z", g.binary("add", g.binary("add", a, r), b))
     single(folder, "two partial sums are reduced once", sums, {"all_reduce": 1}, tp=2)
 
+    def finished(g):
+        rows, all_ = g.input("p", (6,), [["tp"]]), g.input("q", (6,), [["dp", "tp"]])
+        total = g.reduce("sum", all_, [0])
+        g.output("w", g.binary("max", total, g.input("r", ())))
+        g.output("n", g.binary("add", g.reduce("sum", rows, [0]), total))
+    for dp in (1, 2):
+        single(folder, f"a sum finished for another use counts once, dp = {dp}", finished, None, dp=dp, tp=3)
+
     def convs(g):
         x, w, b = g.input("x", (6, 4, 5, 5), [["dp"], [], [], []]), g.input("w", (8, 4, 3, 3), [["tp"], [], [], []]), g.input("b", (8,), [["tp"]])
         y = g.op(f"conv {x[0]}, {w[0]} bias {b[0]} strides = [1, 1] pad_low = [1, 1] pad_high = [1, 1] dilations = [1, 1] groups = 1 layout = nchw"
