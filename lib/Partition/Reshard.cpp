@@ -350,7 +350,9 @@ Value LocalValues::get(Value value, const Sharding &to, Location loc) {
   auto global = cast<RankedTensorType>(value.getType());
   const Copy *replicated = llvm::find_if(
       known, [](const Copy &copy) { return copy.sharding.isReplicated(); });
-  AxisSet added = to.partial & ~known.front().sharding.partial;
+  // Parts of a maximum are no addends.
+  const Sharding &first = known.front().sharding;
+  AxisSet added = to.partial & ~(first.kind == to.kind ? first.partial : 0);
   // A sum that was finished for another use counts on one rank alone.
   if (replicated != known.end() && to.kind == ReduceKind::Sum)
     added = to.partial;

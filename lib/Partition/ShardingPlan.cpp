@@ -336,7 +336,8 @@ void ShardingPlanner::planOp(Operation *op) {
       required.partial = plan.passed;
     if (rule.addend == i)
       required.partial = partial;
-    if (required.partial && !from.partial)
+    if (required.partial &&
+        (!from.partial || rule.linearity == Linearity::Adds))
       required.kind = ReduceKind::Sum;
     for (unsigned axis = 0; axis < mesh.size(); ++axis)
       if (required.findDim(axis) && from.findDim(axis) &&

@@ -230,6 +230,11 @@ def contractions(folder):
         total = g.reduce("sum", all_, [0])
         g.output("w", g.binary("max", total, g.input("r", ())))
         g.output("n", g.binary("add", g.reduce("sum", rows, [0]), total))
+    def mixed(g):
+        most = g.reduce("max", g.input("p", (5,), [["tp"]]), [0])
+        g.output("n", g.binary("add", most, g.reduce("sum", g.input("q", (4,), [["tp"]]), [0])))
+        g.output("m", g.unary("relu", most))
+    single(folder, "a part of a maximum is no addend", mixed, None, tp=2)
     for dp in (1, 2):
         single(folder, f"a sum finished for another use counts once, dp = {dp}", finished, None, dp=dp, tp=3)
 
