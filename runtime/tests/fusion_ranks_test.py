@@ -322,6 +322,8 @@ class Ranks(unittest.TestCase):
         self.expect(run(module, 2), 2, "input 'x'", "is missing")
         self.expect(run(module, 2, "--random-inputs", 1, "--inject", "1:what"),
                     2, "--inject")
+        self.expect(run(module, 2, "--random-inputs", 1, "--inject", "2:kill"),
+                    2, "no rank 2")
         conv = make("conv", self.path / "conv.fsn")
         self.expect(run(conv, 2, "--random-inputs", 1), 2,
                     "the module is for one rank")

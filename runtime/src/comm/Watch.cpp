@@ -92,7 +92,7 @@ static uint64_t entered(const RankView &rank) {
 std::string Watch::where(const RankView &rank) const {
   switch (rank.phase) {
   case RankProgress::Joining:
-    return "has not joined";
+    return "is joining";
   case RankProgress::Loading:
     return rank.waiting ? "waits for others to connect" : "prepares its run";
   case RankProgress::Ready:

@@ -141,7 +141,9 @@ public:
       if (fault.kind == "count") {
         CollectiveRun other = run;
         for (PartBuffer &part : other.parts)
-          if (!part.shape.empty() && part.shape[0] > 0)
+          if (part.shape.empty())
+            part.shape = {0};
+          else if (part.shape[0] > 0)
             --part.shape[0];
         return inner->run(other);
       }

@@ -313,6 +313,10 @@ static Status runOnce(Session &session, const RunInputs &inputs,
 /// Whether ranks are needed, and how many.
 static Status checkRanks(const Program &program, const RunOptions &options) {
   uint32_t ranks = rankCount(program.mesh);
+  for (const Fault &fault : options.faults)
+    if (fault.rank != Fault::kAll && fault.rank >= ranks)
+      return Status(Code::Usage, "--inject: the module has no rank " +
+                                     std::to_string(fault.rank));
   if (options.ranks == 0 || options.ranks == ranks)
     return {};
   return Status(
