@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Observers.h"
 #include "Checked.h"
+#include "Communicator.h"
 #include "FloatBits.h"
 #include "Inspect.h"
 #include "Text.h"
@@ -51,8 +52,13 @@ std::string TraceObserver::text(double origin) const {
                   "\"ts\": %.3f, \"dur\": %.3f, \"args\": {\"command\": %zu}}",
                   kinds[uint8_t(command.kind)], rank, command.stream,
                   event.start - origin, event.duration, event.command);
+    std::string name = escape(command.name);
+    if (name.empty()) // a viewer shows nothing else
+      name = command.kind == CommandKind::Collective
+                 ? collectiveName(command.collective.op)
+                 : kinds[uint8_t(command.kind)];
     text += std::string(&event == &events.front() ? "" : ",\n") +
-            "{\"name\": \"" + escape(command.name) + "\", " + buffer;
+            "{\"name\": \"" + name + "\", " + buffer;
   }
   return text;
 }
