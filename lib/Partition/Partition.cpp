@@ -13,6 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace fusion {
 #define GEN_PASS_DEF_PARTITION
@@ -402,15 +403,25 @@ struct Partition final : fusion::impl::PartitionBase<Partition> {
     if (shardState)
       return function.emitError("shards of parameters need a mesh: add "
                                 "fusion.mesh, or give --mesh dp=2");
-    bool isSharded = false;
+    SmallVector<Attribute> shardings;
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      isSharded |= bool(function.getArgAttr(i, kShardingAttr));
+      shardings.push_back(function.getArgAttr(i, kShardingAttr));
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      isSharded |= bool(function.getResultAttr(i, kShardingAttr));
-    if (isSharded)
-      return function.emitError("has shardings, and the module no mesh: add "
-                                "fusion.mesh, or give --mesh dp=2");
-    return success();
+      shardings.push_back(function.getResultAttr(i, kShardingAttr));
+    llvm::erase(shardings, Attribute());
+    if (shardings.empty())
+      return success();
+    SmallVector<std::string> axes;
+    for (Attribute sharding : shardings)
+      sharding.walk([&](StringAttr axis) {
+        std::string size = axis.str() + "=2";
+        if (!llvm::is_contained(axes, size))
+          axes.push_back(std::move(size));
+      });
+    return function.emitError("has shardings, and the module no mesh: add "
+                              "fusion.mesh, or give --mesh ")
+           << (axes.empty() ? "dp=2" : llvm::join(axes, ","))
+           << "; with sizes of 1 it is one device's program";
   }
 };
 

@@ -44,6 +44,7 @@ private:
     result.code = int(code);
     messages << "error: " << message << "\n";
   }
+  void failDevice(llvm::Error problem, StringRef option);
   bool loadPlugins();
   bool findTarget();
   bool checkWeights(ModuleOp module);
@@ -82,6 +83,20 @@ bool Driver::loadPlugins() {
     return false;
   }
   return true;
+}
+
+/// A device can't be loaded: which option names it.
+void Driver::failDevice(llvm::Error problem, StringRef option) {
+  llvm::handleAllErrors(
+      std::move(problem), [&](const llvm::StringError &error) {
+        std::string text = error.getMessage();
+        if (size_t at = text.find("--device"); at != std::string::npos)
+          text.replace(at, StringRef("--device").size(), option.str());
+        fail(error.convertToErrorCode() == std::errc::no_such_file_or_directory
+                 ? rt::Code::Usage
+                 : rt::Code::BadProgram,
+             text);
+      });
 }
 
 /// Resolves the processor, and reads the device's file and the cost model once:
@@ -123,17 +138,15 @@ bool Driver::findTarget() {
   }
   llvm::Expected<DeviceModel> loaded = DeviceModel::load(options.device);
   if (!loaded) {
-    std::error_code code;
-    llvm::handleAllErrors(loaded.takeError(),
-                          [&](const llvm::StringError &error) {
-                            code = error.convertToErrorCode();
-                            messages << "error: " << error.getMessage() << "\n";
-                          });
-    result.code = int(code == std::errc::no_such_file_or_directory
-                          ? rt::Code::Usage
-                          : rt::Code::BadProgram);
+    failDevice(loaded.takeError(), "--device");
     return false;
   }
+  if (!options.simulatedDevice.empty())
+    if (auto simulated = DeviceModel::load(options.simulatedDevice);
+        !simulated) {
+      failDevice(simulated.takeError(), "--simulate");
+      return false;
+    }
   if (isCuda(options) && !loaded->isGpu) {
     fail(rt::Code::Usage, "device '" + loaded->name + "' is a CPU, --device, " +
                               options.target +

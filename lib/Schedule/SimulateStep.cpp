@@ -46,9 +46,10 @@ struct SimulateStep final : fusion::impl::SimulateStepBase<SimulateStep> {
         numRanks *= size;
     }
     if (ranks != 0 && int64_t(ranks) != numRanks) {
-      getOperation().emitError("is for ")
-          << numRanks << " ranks, --simulate asks for " << uint64_t(ranks)
-          << ": compile it for a mesh of that many";
+      getOperation().emitError("the program is for ")
+          << numRanks << (numRanks == 1 ? " rank" : " ranks")
+          << ", --simulate asks for " << uint64_t(ranks)
+          << ": give --mesh with so many, such as dp=" << uint64_t(ranks);
       return signalPassFailure();
     }
     CommModel comms(costs->getDevice());

@@ -91,6 +91,7 @@ with tempfile.TemporaryDirectory() as name:
     expectRefusal("bad target", ["good.mlir", "--target=tpu", *out], 2, ["tpu", "cpu"], folder)
     expectRefusal("bad processor", ["good.mlir", "--cpu=z80", *out], 2, ["z80"], folder)
     expectRefusal("unknown device", ["good.mlir", "--device=h9000", *out], 2, ["h9000", "a100-80gb, cpu, h200"], folder)
+    expectRefusal("unknown simulated device", ["good.mlir", "--simulate=1xh9000", *out], 2, ["h9000", "--simulate, the devices"], folder)
     expectRefusal("missing device file", ["good.mlir", "--device=./no.json", *out], 2, ["./no.json"], folder)
     expectRefusal("broken device file", ["good.mlir", "--device=cut.json", *out], 3, ["cut.json:", "not JSON"], folder)
     expectRefusal("unknown key", ["good.mlir", "--device=unknown.json", *out], 3, ["unknown.json:5: unknown key 'cores'"], folder)
@@ -106,7 +107,8 @@ with tempfile.TemporaryDirectory() as name:
     expectRefusal("foreign op", ["foreign.mlir", *out], 3, ["other"], folder)
     expectRefusal("no main", ["nomain.mlir", *out], 3, ["main"], folder)
     expectRefusal("empty module", ["empty.mlir", *out], 3, ["main"], folder)
-    expectRefusal("an op the target has not", ["collective.mlir", *out], 3, ["all_reduce"], folder)
+    expectRefusal("an op the target has not", ["collective.mlir", "--target=cuda:sm_90", "--ptxas=off", *out], 3,
+                  ["a collective"], folder)
     expectRefusal("missing plugin", ["good.mlir", "--plugin=./gone.so", *out], 5, ["gone.so"], folder)
     expectRefusal("unknown phase", ["good.mlir", "--run-before=fused:canonicalize", *out], 2, ["fused", "simplify"], folder)
     expectRefusal("no pipeline", ["good.mlir", "--run-before=fuse", *out], 2, ["PHASE:PASSES"], folder)
