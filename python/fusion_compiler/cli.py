@@ -184,6 +184,12 @@ def _run(command) -> int:
         code, message = 128 + error.args[0], f"interrupted by signal {error.args[0]}"
     except RecursionError:
         code, message = BAD_PROGRAM, "the model nests too deeply"
+    except ModuleNotFoundError as error:
+        code = ENVIRONMENT
+        message = (f"the package {error.name} is missing; install it with pip install {error.name}, or run this with "
+                   ".venv/bin/python")
+        if (error.name or "fusion_compiler").startswith("fusion_compiler"):
+            code, message = INTERNAL, f"internal error ({error}); please report it"
     except Exception as error:  # noqa: BLE001 - the last line of defence against a traceback
         code, message = INTERNAL, f"internal error ({type(error).__name__}: {error}); please report it"
     if os.environ.get("FUSION_TRACEBACK") == "1":
