@@ -111,18 +111,20 @@ def report(folder, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("action", nargs="?", choices=("prepare", "run"))
-    parser.add_argument("folder", nargs="?", type=Path)
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=0, help="of fusion-run (default: its own)")
-    parser.add_argument("--layers", type=int, default=8)
-    parser.add_argument("--hidden", type=int, default=1024)
-    parser.add_argument("--batch", type=int, default=384, help="samples of one rank")
-    parser.add_argument("--cpu", default="native")
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--bar", type=float, default=1.15)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="FUSION_BIN names the tools' folder (build/dev/bin). run wants the --ranks that prepare had.")
+    parser.add_argument("action", nargs="?", choices=("prepare", "run"), help="one half only, with its folder")
+    parser.add_argument("folder", nargs="?", type=Path, help="of the modules")
+    parser.add_argument("--ranks", type=int, default=2, help="processes (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=0, help="of each rank (default: fusion-run's)")
+    parser.add_argument("--layers", type=int, default=8, help="of the perceptron (default %(default)s)")
+    parser.add_argument("--hidden", type=int, default=1024, help="width of a layer (default %(default)s)")
+    parser.add_argument("--batch", type=int, default=384, help="samples of one rank (default %(default)s)")
+    parser.add_argument("--cpu", default="native", help="processor to compile for (default %(default)s)")
+    parser.add_argument("--runs", type=int, default=10, help="timed runs of each module a round (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns that the modules take (default %(default)s)")
+    parser.add_argument("--bar", type=float, default=1.15, help="largest ratio that passes (default %(default)s)")
     options = parser.parse_args()
     if options.action and not options.folder:
         parser.error(f"{options.action} needs a folder")
