@@ -92,6 +92,8 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
     partition.mesh = options.mesh;
     partition.shardState = options.shardState;
     buildPartitionPipeline(manager, partition);
+    // What the model itself says of communication, before anything moves it.
+    manager.addPass(createVerifyGraph());
     break;
   }
   case Phase::Fuse: {

@@ -76,7 +76,10 @@ LogicalResult CommandOrder::addOp(Operation &op, AsyncOp region) {
                            "gives");
   if (!await && !group && !isa<CommunicationOpInterface, AxisIndexOp>(op))
     return op.emitError("'")
-           << op.getName() << "' is in no group: run the fuse phase first";
+           << op.getName() << "' is in no group: "
+           << (region ? "an asynchronous region holds collectives, awaits and "
+                        "groups; compute in front of it"
+                      : "run the fuse phase first");
   int64_t position = steps.size();
   positions[&op] = position;
   steps.push_back(

@@ -63,3 +63,48 @@ func.func @test(%x: tensor<1x4x8x8xi32>, %g: tensor<1x4x4x4xi32>) {
   %r = fusion.max_pool_grad %x, %g window = [2, 2] strides = [2, 2] pad_low = [0, 0] pad_high = [0, 0] dilations = [1, 1] layout = nchw : tensor<1x4x8x8xi32>, tensor<1x4x4x4xi32>
   return
 }
+
+// -----
+
+// attention_grad C1: rank 4.
+func.func @test(%q: tensor<4x8x16xf32>, %k: tensor<1x2x6x16xf32>, %v: tensor<1x2x6x5xf32>, %g: tensor<1x4x8x5xf32>) {
+  // expected-error @+1 {{need rank 4}}
+  %r:3 = fusion.attention_grad %q, %k, %v, %g scale = 1.0 : tensor<4x8x16xf32>, tensor<1x2x6x16xf32>, tensor<1x2x6x5xf32>, tensor<1x4x8x5xf32>
+  return
+}
+
+// -----
+
+// attention_grad C3: one element type.
+func.func @test(%q: tensor<1x4x8x16xf32>, %k: tensor<1x2x6x16xf16>, %v: tensor<1x2x6x5xf32>, %g: tensor<1x4x8x5xf32>) {
+  // expected-error @+1 {{element type}}
+  %r:3 = fusion.attention_grad %q, %k, %v, %g scale = 1.0 : tensor<1x4x8x16xf32>, tensor<1x2x6x16xf16>, tensor<1x2x6x5xf32>, tensor<1x4x8x5xf32>
+  return
+}
+
+// -----
+
+// attention_grad C4: the shape of the mask.
+func.func @test(%q: tensor<1x4x8x16xf32>, %k: tensor<1x2x6x16xf32>, %v: tensor<1x2x6x5xf32>, %g: tensor<1x4x8x5xf32>, %m: tensor<1x4x8x7xf32>) {
+  // expected-error @+1 {{the mask must have the shape}}
+  %r:3 = fusion.attention_grad %q, %k, %v, %g mask %m scale = 1.0 : tensor<1x4x8x16xf32>, tensor<1x2x6x16xf32>, tensor<1x2x6x5xf32>, tensor<1x4x8x5xf32>, tensor<1x4x8x7xf32>
+  return
+}
+
+// -----
+
+// max_pool_grad C1: rank 3 to 5.
+func.func @test(%x: tensor<4x8xf32>, %g: tensor<2x4xf32>) {
+  // expected-error @+1 {{a rank from 3 to 5}}
+  %r = fusion.max_pool_grad %x, %g window = [2, 2] strides = [2, 2] pad_low = [0, 0] pad_high = [0, 0] dilations = [1, 1] layout = nchw : tensor<4x8xf32>, tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// max_pool_grad C4: static channels.
+func.func @test(%x: tensor<1x?x8x8xf32>, %g: tensor<1x?x4x4xf32>) {
+  // expected-error @+1 {{the channel dimension must be static}}
+  %r = fusion.max_pool_grad %x, %g window = [2, 2] strides = [2, 2] pad_low = [0, 0] pad_high = [0, 0] dilations = [1, 1] layout = nchw : tensor<1x?x8x8xf32>, tensor<1x?x4x4xf32>
+  return
+}

@@ -2,9 +2,9 @@
 // 100 us, a collective 150, and neither slows the other.
 // RUN: fusion-opt %s --split-input-file --fusion-simulate-step="device=%S/Inputs/round.json" 2>&1 | FileCheck %s
 // RUN: not fusion-opt %s --split-input-file --fusion-simulate-step="ranks=8" 2>&1 | FileCheck %s --check-prefix=RANKS
-// RANKS: error: is for 2 ranks, --simulate asks for 8: compile it for a mesh of that many
+// RANKS: error: the program is for 2 ranks, --simulate asks for 8: give --mesh
 // RUN: not fusion-opt %s --split-input-file --fusion-simulate-step="function=other" 2>&1 | FileCheck %s --check-prefix=NONE
-// NONE: error: has no graph @other to simulate: stop before it becomes a program
+// NONE: error: {{.*}}no graph @other to simulate: stop before it becomes a program
 
 // One after the other: 100 + 150 + 100.
 // CHECK: remark: @main on 2 x {{.*}}: step 350.0 us: computation 200.0, communication 150.0, exposed 150.0 (42.9 %)

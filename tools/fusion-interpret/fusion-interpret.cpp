@@ -102,8 +102,8 @@ static llvm::Error execute() {
     return fail(FailureKind::Usage,
                 "give a model, and --output-dir, --dump-all or --counts; see "
                 "--help");
-  if (ranks < 1)
-    return fail(FailureKind::Usage, "--ranks must be at least 1");
+  if (ranks < 1 || ranks > 1024)
+    return fail(FailureKind::Usage, "--ranks must be between 1 and 1024");
   request.model = model;
   request.outputDirectory = outputDirectory;
   request.dumpDirectory = dumpDirectory;
