@@ -12,6 +12,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -114,14 +115,56 @@ static bool dropZeros(Operation *op) {
   return true;
 }
 
+static bool isPlainReduction(Operation *op) {
+  return op && isa<AllReduceOp, ReduceScatterOp>(op) &&
+         op->getNumOperands() == 1 && !op->hasAttr(kBucketAttr);
+}
+
+/// A gradient that is widened or reshaped behind its reduction is not read yet:
+/// moves such ops to their first reader, or each reduction would have to end
+/// where the next gradient is computed. Keeps their order.
+static void delayForms(Block &block) {
+  llvm::DenseMap<Operation *, unsigned> numberOf;
+  SmallVector<Operation *> forms;
+  llvm::SmallPtrSet<Operation *, 16> isForm;
+  unsigned count = 0;
+  for (Operation &op : block) {
+    numberOf[&op] = count++;
+    if (!isa<CastOp, ReshapeOp, TransposeOp>(op))
+      continue;
+    Operation *from = op.getOperand(0).getDefiningOp();
+    if (from && (isPlainReduction(from) || isForm.contains(from))) {
+      forms.push_back(&op);
+      isForm.insert(&op);
+    }
+  }
+  // The reader that a form was moved to, and the first of the ops moved there.
+  llvm::DenseMap<Operation *, Operation *> readerOf, firstAt;
+  for (Operation *form : llvm::reverse(forms)) {
+    Operation *reader = nullptr;
+    for (Operation *user : form->getUsers()) {
+      user = block.findAncestorOpInBlock(*user);
+      if (Operation *later = user ? readerOf.lookup(user) : nullptr)
+        user = later;
+      if (user && (!reader || numberOf[user] < numberOf[reader]))
+        reader = user;
+    }
+    if (!reader)
+      continue;
+    readerOf[form] = reader;
+    Operation *&first = firstAt.try_emplace(reader, reader).first->second;
+    form->moveBefore(first);
+    first = form;
+  }
+}
+
 void fusion::simplifyReductions(Block &block) {
   // What is reduced already, since the last barrier.
   llvm::DenseMap<std::tuple<Value, Attribute, const void *>, Operation *> known;
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (isScheduleBarrier(&op))
       known.clear();
-    if (!isa<AllReduceOp, ReduceScatterOp>(op) || op.getNumOperands() != 1 ||
-        op.hasAttr(kBucketAttr))
+    if (!isPlainReduction(&op))
       continue;
     if (dropZeros(&op))
       continue;
@@ -136,7 +179,7 @@ void fusion::simplifyReductions(Block &block) {
     op.erase();
   }
   for (Operation &op : block)
-    if (isa<AllReduceOp, ReduceScatterOp>(op) && op.getNumOperands() == 1 &&
-        !op.hasAttr(kBucketAttr))
+    if (isPlainReduction(&op))
       useMean(&op);
+  delayForms(block);
 }

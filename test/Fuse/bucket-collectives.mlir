@@ -118,3 +118,34 @@ func.func @boundary(%s: tensor<f32>, %x: tensor<7xf32>, %e: tensor<0x3xf32>) -> 
   %2 = fusion.all_reduce sum, %e on @m[dp] : tensor<0x3xf32>
   return %0, %1, %2 : tensor<f32>, tensor<7xf32>, tensor<0x3xf32>
 }
+
+// -----
+
+// Gradients that are widened, transposed and reshaped behind their reductions
+// share one: these ops go to their first readers, in their order.
+// CHECK-LABEL: func @forms
+// CHECK: %[[R:.*]]:2 = fusion.all_reduce sum, %{{[0-9]+}}, %{{[0-9]+}} on @m[dp] {fusion.bucket = 0 : i64}
+// CHECK-NOT: fusion.cast
+// CHECK: fusion.add
+// CHECK-NEXT: %[[WA:.*]] = fusion.cast %[[R]]#0
+// CHECK-NEXT: %[[TA:.*]] = fusion.transpose %[[WA]]
+// CHECK-NEXT: fusion.sub %{{.*}}, %[[TA]]
+// CHECK-NEXT: %[[WB:.*]] = fusion.cast %[[R]]#1
+// CHECK-NEXT: %[[VB:.*]] = fusion.reshape %[[WB]]
+// CHECK-NEXT: fusion.sub %{{.*}}, %[[VB]]
+// CHECK-NEXT: return
+fusion.mesh @m(dp = 2)
+func.func @forms(%x: tensor<2x2xbf16>, %p: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
+  %a = fusion.exp %x : tensor<2x2xbf16>
+  %ra = fusion.all_reduce sum, %a on @m[dp] : tensor<2x2xbf16>
+  %wa = fusion.cast %ra : tensor<2x2xbf16> to tensor<2x2xf32>
+  %ta = fusion.transpose %wa permutation = [1, 0] : tensor<2x2xf32>
+  %b = fusion.abs %x : tensor<2x2xbf16>
+  %rb = fusion.all_reduce sum, %b on @m[dp] : tensor<2x2xbf16>
+  %wb = fusion.cast %rb : tensor<2x2xbf16> to tensor<2x2xf32>
+  %vb = fusion.reshape %wb : tensor<2x2xf32> to tensor<2x2xf32>
+  %q = fusion.add %p, %p : tensor<2x2xf32>
+  %na = fusion.sub %q, %ta : tensor<2x2xf32>
+  %nb = fusion.sub %na, %vb : tensor<2x2xf32>
+  return %na, %nb : tensor<2x2xf32>, tensor<2x2xf32>
+}
