@@ -11,6 +11,7 @@
 #include "fusion/IR/FusionDialect.h"
 #include "fusion/IR/TensorData.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -27,6 +28,52 @@ using namespace fusion;
 /// Elements that a thread of the first reduction should have at least, and
 /// parts of one.
 static constexpr int64_t kElementsOfThread = 16, kMaxParts = 1024;
+
+/// Elementwise ops in front of a reduction that are looked through.
+static constexpr size_t kMaxSources = 16;
+
+/// What `op` reduces, in `shape`. Elementwise ops that nothing else reads are
+/// computed in that shape: the first reduction can then take them in, which a
+/// reshape between would prevent.
+static Value reshapeSources(OpBuilder &builder, ReduceOp op,
+                            ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(op.getInput().getType());
+  // Readers before what they read.
+  SmallVector<Operation *> sources;
+  SmallVector<Value> open{op.getInput()};
+  auto isInside = [&](Operation *user) {
+    return user == op || llvm::is_contained(sources, user);
+  };
+  for (size_t i = 0; i < open.size() && sources.size() < kMaxSources; ++i) {
+    Operation *source = open[i].getDefiningOp();
+    if (!source || source->getBlock() != op->getBlock() || isInside(source) ||
+        !isa<ElementwiseOpInterface>(source) || source->getNumResults() != 1 ||
+        !llvm::all_of(source->getUsers(), isInside) ||
+        !llvm::all_of(source->getOperandTypes(), [&](Type operand) {
+          auto tensor = dyn_cast<RankedTensorType>(operand);
+          return tensor && tensor.getShape() == type.getShape();
+        }))
+      continue;
+    sources.push_back(source);
+    llvm::append_range(open, source->getOperands());
+  }
+  IRMapping mapping;
+  auto reshape = [&](Value value) {
+    if (!mapping.contains(value))
+      mapping.map(value,
+                  ReshapeOp::create(
+                      builder, op.getLoc(),
+                      cast<RankedTensorType>(value.getType()).clone(shape),
+                      value));
+  };
+  for (Operation *source : llvm::reverse(sources)) {
+    llvm::for_each(source->getOperands(), reshape);
+    Value result = builder.clone(*source, mapping)->getResult(0);
+    result.setType(cast<RankedTensorType>(result.getType()).clone(shape));
+  }
+  reshape(op.getInput());
+  return mapping.lookup(op.getInput());
+}
 
 namespace {
 
@@ -144,7 +191,7 @@ void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
   SmallVector<int64_t> shape(type.getShape());
   shape[size->dim] /= parts;
   shape.insert(shape.begin() + size->dim, parts);
-  input = ReshapeOp::create(builder, loc, type.clone(shape), input);
+  input = reshapeSources(builder, op, shape);
   if (wide != element)
     input = CastOp::create(builder, loc, type.clone(shape).clone(wide), input);
   SmallVector<int64_t> dims, kept;

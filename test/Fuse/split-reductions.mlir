@@ -65,3 +65,26 @@ func.func @behind(%x: tensor<568x2112xf32>, %y: tensor<568x2112xf32>)
   %2 = fusion.reduce sum, %1 dims = [0] : tensor<568x2112xf32>
   return %0, %2 : tensor<2112xf32>, tensor<2112xf32>
 }
+
+// The squares are computed in the parts' shape, in front of which the reshape
+// stands: the first reduction can take them in. What others read too stays.
+// CHECK-LABEL: func.func @squares
+// CHECK: %[[SPLIT:.*]] = fusion.reshape %{{.*}} : tensor<4096x4096xf32> to tensor<[[PARTS:[0-9]+x[0-9]+x4096]]xf32>
+// CHECK-NEXT: %[[WIDE:.*]] = fusion.cast %[[SPLIT]] : tensor<[[PARTS]]xf32> to tensor<[[PARTS]]xf64>
+// CHECK-NEXT: %[[SQUARE:.*]] = fusion.mul %[[WIDE]], %[[WIDE]] : tensor<[[PARTS]]xf64>
+// CHECK-NEXT: fusion.reduce sum, %[[SQUARE]] dims = [1, 2]
+func.func @squares(%x: tensor<4096x4096xf32>) -> tensor<f64> {
+  %0 = fusion.cast %x : tensor<4096x4096xf32> to tensor<4096x4096xf64>
+  %1 = fusion.mul %0, %0 : tensor<4096x4096xf64>
+  %2 = fusion.reduce sum, %1 dims = [0, 1] : tensor<4096x4096xf64>
+  return %2 : tensor<f64>
+}
+
+// CHECK-LABEL: func.func @read_twice
+// CHECK-NEXT: %[[EXP:.*]] = fusion.exp
+// CHECK-NEXT: fusion.reshape %[[EXP]]
+func.func @read_twice(%x: tensor<4096x4096xf32>) -> (tensor<f32>, tensor<4096x4096xf32>) {
+  %0 = fusion.exp %x : tensor<4096x4096xf32>
+  %1 = fusion.reduce sum, %0 dims = [0, 1] : tensor<4096x4096xf32>
+  return %1, %0 : tensor<f32>, tensor<4096x4096xf32>
+}
