@@ -22,7 +22,8 @@ from models import Instance, allFamilies, allModels, smallModels  # noqa: E402
 
 # What gives a model its structure; cases have them around or beside their ops.
 STRUCTURE = {"parameter": "declares what get_parameter reads", "yield": "ends a group", "group": "made by the compiler",
-             "mesh": "names ranks, computes nothing"}
+             "mesh": "names ranks, computes nothing",
+             "after": "keeps a value computed again apart, and is dropped when groups are final"}
 
 MESH = "fusion.mesh @m(dp = 2)\n"
 
@@ -53,12 +54,12 @@ REFUSED = {
     "collective_broadcast": (TWO_RANKS, MESH + function("%r = fusion.collective_broadcast %a root = 0 on @m[dp] : tensor<4xf32>")),
     "collective_permute": (TWO_RANKS, MESH + function(
         "%r = fusion.collective_permute %a sources = [0, 1] targets = [1, 0] on @m[dp] : tensor<4xf32>")),
-    "async": ("streams are chosen by the scheduler", function(
+    "async": ("a region holds collectives and groups", function(
         "%f = fusion.async stream = 1 -> tensor<4xf32> {\n    %n = fusion.neg %a : tensor<4xf32>\n    fusion.yield %n : tensor<4xf32>\n  }\n"
         "  %r = fusion.await %f : !fusion.future<tensor<4xf32>>")),
-    "await": ("as async", function(
-        "%f = fusion.async stream = 0 -> tensor<4xf32> {\n    fusion.yield %a : tensor<4xf32>\n  }\n"
-        "  %r = fusion.await %f : !fusion.future<tensor<4xf32>>")),
+    "await": (TWO_RANKS, MESH + function(
+        "%f = fusion.async stream = 1 -> tensor<4xf32> {\n    %s = fusion.all_reduce sum, %a on @m[dp] : tensor<4xf32>\n"
+        "    fusion.yield %s : tensor<4xf32>\n  }\n  %r = fusion.await %f : !fusion.future<tensor<4xf32>>")),
     "kernel_call": ("kernels in C are a processor's; kernels in CUDA are not compiled yet", function(
         '%r = fusion.kernel_call "c" "k" "void k(const float *x, float *y, int64_t batch) { *y = *x; }" (%a) flops = 1 bytes = 8 : '
         "(tensor<4xf32>) -> tensor<4xf32>")),
@@ -135,6 +136,7 @@ def checkTypes(folder):
 def checkRefusals(folder):
     for op, (why, text) in REFUSED.items():
         (folder / "refused.mlir").write_text(text)
+        (folder / "refused.fsn").unlink(missing_ok=True)
         parsed = subprocess.run([BIN / "fusion-opt", "refused.mlir"], cwd=folder, capture_output=True, text=True)
         answer = subprocess.run([BIN / "fusion-compile", "refused.mlir", "--target=cuda:sm_90", "-o", "refused.fsn"], cwd=folder,
                                 capture_output=True, text=True)

@@ -295,6 +295,10 @@ def contractions():
         p = image(1, 2, 6, 20)
         cases.append(Case("fusion.max_pool {0} window = [3, 2] strides = [2, 1] pad_low = [1, 0] pad_high = [1, 1] dilations = [1, 2] "
                           f"layout = {layout} : tensor<{p}x@>", (p + "x@",), (image(1, 2, 3, 19) + "x@",), NUMBERS, "wide"))
+        pooled = image(1, 2, 3, 19)
+        cases.append(Case("fusion.max_pool_grad {0}, {1} window = [3, 2] strides = [2, 1] pad_low = [1, 0] pad_high = [1, 1] "
+                          f"dilations = [1, 2] layout = {layout} : tensor<{p}x@>, tensor<{pooled}x@>",
+                          (p + "x@", pooled + "x@"), (p + "x@",), FLOATS, 4.0, "sum", 4))
     window("fusion.conv {0}, {1} strides = [1] pad_low = [0] pad_high = [0] dilations = [2] groups = 1 layout = nchw",
            ("1x3x25", "2x3x3"), "1x2x21", 10)
     return cases
