@@ -32,21 +32,24 @@ std::optional<CommOp> fusion::getCommOp(Operation *op) {
       .Default(std::nullopt);
 }
 
-CommGroup StepPrices::getGroup(CommunicationOpInterface op) {
-  auto [it, inserted] = groups.try_emplace(
-      {op.getCommunicationMesh(), op.getCommunicationAxes()});
-  if (!inserted)
-    return it->second;
+CommGroup fusion::getCommGroup(CommunicationOpInterface op) {
   auto mesh = SymbolTable::lookupNearestSymbolFrom<MeshOp>(
       op, op.getCommunicationMesh());
   if (!mesh)
-    return it->second;
+    return {};
   SmallVector<unsigned> axes;
   for (auto axis : op.getCommunicationAxes().getAsRange<StringAttr>())
     for (auto [i, name] : llvm::enumerate(mesh.getAxisNames()))
       if (name == axis)
         axes.push_back(i);
-  it->second = getCommGroup(mesh.getAxisSizes(), axes);
+  return getCommGroup(mesh.getAxisSizes(), axes);
+}
+
+CommGroup StepPrices::getGroup(CommunicationOpInterface op) {
+  auto [it, inserted] = groups.try_emplace(
+      {op.getCommunicationMesh(), op.getCommunicationAxes()});
+  if (inserted)
+    it->second = getCommGroup(op);
   return it->second;
 }
 

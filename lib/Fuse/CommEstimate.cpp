@@ -4,9 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "CommEstimate.h"
-#include "fusion/IR/FusionDialect.h"
-
-#include "mlir/IR/SymbolTable.h"
+#include "fusion/Analysis/CommSchedule.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -18,30 +16,9 @@ static constexpr double kLargeBytes = 25 << 20;
 /// over many kernels.
 static constexpr double kContention = 0.19;
 
-static CommGroup findGroup(Operation *collective) {
-  auto comm = cast<CommunicationOpInterface>(collective);
-  auto mesh = SymbolTable::lookupNearestSymbolFrom<MeshOp>(
-      collective, comm.getCommunicationMesh());
-  if (!mesh)
-    return {};
-  SmallVector<StringRef> names(
-      mesh.getAxisNames().getAsValueRange<StringAttr>());
-  SmallVector<unsigned> axes;
-  for (StringRef axis :
-       comm.getCommunicationAxes().getAsValueRange<StringAttr>())
-    if (auto *it = llvm::find(names, axis); it != names.end())
-      axes.push_back(it - names.begin());
-  return getCommGroup(mesh.getAxisSizes(), axes);
-}
-
-int64_t fusion::getGroupSize(Operation *collective) {
-  return findGroup(collective).size;
-}
-
 CollectiveCost::CollectiveCost(Operation *collective, const CommModel &model)
-    : model(&model), op(isa<AllReduceOp>(collective) ? CommOp::AllReduce
-                                                     : CommOp::ReduceScatter),
-      group(findGroup(collective)) {
+    : model(&model), op(*getCommOp(collective)),
+      group(getCommGroup(cast<CommunicationOpInterface>(collective))) {
   CommCost large = model.predict(op, kLargeBytes, group);
   latencyUs = large.fixedUs;
   usPerByte = (large.us - large.fixedUs) / kLargeBytes;

@@ -36,10 +36,6 @@ private:
 /// Share of its speed that computation loses while a collective runs beside it.
 double getContention(const DeviceModel &device);
 
-/// Ranks of the group that `collective`, which has the communication
-/// interface, works in; 1 where its mesh is not found.
-int64_t getGroupSize(mlir::Operation *collective);
-
 } // namespace fusion
 
 #endif // FUSION_LIB_FUSE_COMMESTIMATE_H

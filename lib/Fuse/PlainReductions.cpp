@@ -9,6 +9,8 @@
 #include "PlainReductions.h"
 #include "BucketPlan.h"
 
+#include "fusion/Analysis/CommSchedule.h"
+
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/DenseMap.h"
@@ -75,7 +77,7 @@ static void useMean(Operation *op) {
   if (!isa<FloatType>(getElementTypeOrSelf(result.getType())) ||
       getKind(op).getValue() != ReduceKind::Sum || result.use_empty())
     return;
-  int64_t ranks = getGroupSize(op);
+  int64_t ranks = getCommGroup(cast<CommunicationOpInterface>(op)).size;
   auto divides = [&](Operation *user) {
     return dividesBy(user, result, ranks);
   };

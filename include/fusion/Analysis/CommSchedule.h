@@ -48,6 +48,9 @@ private:
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, CommGroup> groups;
 };
 
+/// The ranks that a collective joins; one where its mesh is not found.
+CommGroup getCommGroup(CommunicationOpInterface op);
+
 /// The kind of a collective; nullopt of another op that communicates.
 std::optional<CommOp> getCommOp(mlir::Operation *op);
 

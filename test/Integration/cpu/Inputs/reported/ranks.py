@@ -187,4 +187,4 @@ def countsThatDifferBetweenRanks(t):
     model = t.write(program({"x": np.zeros(4096, F32)}, f"%y = fusion.all_reduce sum, %x on @m[dp] : {T}", {"y": ("%y", T)}, "fusion.mesh @m(dp = 4)\n"))
     module = t.path(".fsn")
     t.good([BIN / "fusion-compile", model, "--target=cpu", "-o", module])
-    t.refused([BIN / "fusion-run", module, "--ranks", 4, "--random-inputs", 1, "--inject", "2:count:1", "--output-dir", t.path(".processes")], r"rank \d", (4, 7, 8))
+    t.refused([BIN / "fusion-run", module, "--ranks", 4, "--random-inputs", 1, "--inject", "2:count:1", "--output-dir", t.path(".processes")], r"rank \d", (8,))
