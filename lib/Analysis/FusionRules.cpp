@@ -154,6 +154,19 @@ static constexpr FusionRuleInfo kRules[] = {
     {FusionRule::ClipRanks, "clip-ranks", false,
      "the norm would count a gradient once for each rank, or differ between "
      "ranks"},
+    {FusionRule::ChunkGather, "chunk-gather", true,
+     "rows are gathered in chunks, one sent while another is multiplied"},
+    {FusionRule::ChunkReader, "chunk-reader", false,
+     "something other than products with the gathered rows on the left reads "
+     "them"},
+    {FusionRule::ChunkShape, "chunk-shape", false,
+     "the gather is not of one tensor of known size along its outermost "
+     "dimension"},
+    {FusionRule::ChunkHidden, "chunk-hidden", false,
+     "what is computed before the first product hides the gather, in "
+     "nanoseconds"},
+    {FusionRule::ChunkProfit, "chunk-profit", false,
+     "no sizes of chunks are predicted to save enough nanoseconds"},
     {FusionRule::PlanFile, "plan-file", false,
      "the plan file has the two in different groups"},
     {FusionRule::PartitionSplit, "partition-split", true,

@@ -520,9 +520,16 @@ void EmitKernels::runOnOperation() {
             remark::RemarkOpts::name("slice-view").category("fusion"))
             << remark::reason("what it takes lies together in its input: no "
                               "bytes move");
+    for (GroupOp group : function.getOps<GroupOp>())
+      if (!group->hasAttr("fusion.view") && markPieces(group))
+        remark::passed(
+            group.getLoc(),
+            remark::RemarkOpts::name("concat-in-place").category("fusion"))
+            << remark::reason("its operands are computed where they lie in "
+                              "it: no bytes move");
     function.walk([&](GroupOp group) {
       if (!group.getKernelAttr() && !group->hasAttr("fusion.call") &&
-          !group->hasAttr("fusion.view") &&
+          !group->hasAttr("fusion.view") && !group->hasAttr("fusion.pieces") &&
           !group->getParentOp()->hasAttr("fusion.view"))
         groups.push_back(group);
     });

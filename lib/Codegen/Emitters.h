@@ -162,6 +162,11 @@ std::optional<KernelShape> emitCudaAttentionGrad(KernelTask &task,
 /// kernel.
 bool markView(GroupOp group);
 
+/// Whether `group` only puts values one behind the other that are computed for
+/// it alone; then the attribute `fusion.pieces` has the offset of each input in
+/// the output, producers write there, and it needs no kernel.
+bool markPieces(GroupOp group);
+
 /// The library's part of a group of kind `library`.
 struct LibraryPlan {
   mlir::Operation *root = nullptr;

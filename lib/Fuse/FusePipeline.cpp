@@ -45,6 +45,12 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     clip.costModel = options.costModel;
     manager.addNestedPass<func::FuncOp>(createFuseClip(clip));
   }
+  if (!llvm::is_contained(options.noFuse, "chunks")) {
+    ChunkGathersOptions chunks;
+    chunks.device = options.device;
+    chunks.costModel = options.costModel;
+    manager.addNestedPass<func::FuncOp>(createChunkGathers(chunks));
+  }
   SplitReductionsOptions reductions;
   reductions.device = options.device;
   manager.addNestedPass<func::FuncOp>(createSplitReductions(reductions));

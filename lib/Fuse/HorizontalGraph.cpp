@@ -155,6 +155,23 @@ static double getNearBytes(GroupOp group, const FusionLegality &legality) {
   return hasTail && bytes > kWholeBytes ? bytes : 0;
 }
 
+/// Whether `op` takes rows of its input, which code generation makes a view: it
+/// keeps no bytes alive but its input's.
+static bool isRowsOfInput(Operation &op) {
+  auto group = dyn_cast<GroupOp>(op);
+  if (!group || !llvm::hasNItems(*group.getBodyBlock(), 2))
+    return false;
+  auto slice = dyn_cast<SliceOp>(group.getBodyBlock()->front());
+  if (!slice || !slice.getInput().getType().hasStaticShape())
+    return false;
+  return llvm::equal(slice.getInput().getType().getShape().drop_front(
+                         slice.getInput().getType().getRank() > 0),
+                     slice.getResult().getType().getShape().drop_front(
+                         slice.getResult().getType().getRank() > 0)) &&
+         llvm::all_of(slice.getStrides(),
+                      [](int64_t stride) { return stride == 1; });
+}
+
 void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality,
                               const DeviceModel &device) {
   unsigned id = nodes.size();
@@ -183,8 +200,9 @@ void HorizontalGraph::addNode(Operation &op, const FusionLegality &legality,
   llvm::sort(node.producers);
   for (unsigned producer : node.producers)
     nodes[producer].consumers.push_back(id);
+  bool isView = isRowsOfInput(op);
   for (Value result : op.getResults()) {
-    int64_t bytes = isa<RankedTensorType>(result.getType())
+    int64_t bytes = isa<RankedTensorType>(result.getType()) && !isView
                         ? legality.getByteSize(result)
                         : 0;
     valueOf[result] = values.size();

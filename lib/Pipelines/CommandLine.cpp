@@ -157,14 +157,16 @@ static Error setNoFuse(CommandLine &line, StringRef value) {
       line.compile.fuseHorizontal = false;
     else if (kind == "buckets")
       line.compile.fuseBuckets = false;
+    else if (kind == "chunks")
+      line.compile.chunkGathers = false;
     else if (kind == "clip")
       line.compile.fuseClip = false;
     else if (kind == "projections")
       line.compile.fuseProjections = false;
     else
       return usage("unknown kind of fusion '" + kind +
-                   "', --no-fuse, the kinds are: buckets, clip, horizontal, "
-                   "projections, vertical");
+                   "', --no-fuse, the kinds are: buckets, chunks, clip, "
+                   "horizontal, projections, vertical");
   }
   return Error::success();
 }
@@ -234,8 +236,8 @@ static const OptionSpec kOptions[] = {
      "cut parameters and optimizer state along their first dimension over dp",
      true, SET(compile.shardState, true)},
     {"no-fuse", "kind,...",
-     "kinds of fusion to leave out: buckets, clip, horizontal, projections, "
-     "vertical",
+     "kinds of fusion to leave out: buckets, chunks, clip, horizontal, "
+     "projections, vertical",
      true, setNoFuse},
     {"max-ops", "n", "consecutive ops of a group's longest path (default 8)",
      true, setMaxOps},

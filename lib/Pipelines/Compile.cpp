@@ -116,6 +116,8 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
       noFuse.push_back("buckets");
     if (!options.fuseClip)
       noFuse.push_back("clip");
+    if (!options.chunkGathers)
+      noFuse.push_back("chunks");
     if (!options.fuseProjections)
       noFuse.push_back("projections");
     fuse.noFuse = ArrayRef<std::string>(noFuse);

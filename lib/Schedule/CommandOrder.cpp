@@ -63,7 +63,8 @@ LogicalResult CommandOrder::addOp(Operation &op, AsyncOp region) {
   auto group = dyn_cast<GroupOp>(op);
   if (group && group->hasAttr(kViewAttr))
     return success();
-  if (group && !group.getKernel() && !group->hasAttr("fusion.call"))
+  if (group && !group.getKernel() && !group->hasAttr("fusion.call") &&
+      !group->hasAttr(kPiecesAttr))
     return group.emitError("has no kernel: run code generation first");
   if (auto async = dyn_cast<AsyncOp>(op)) {
     if (region)

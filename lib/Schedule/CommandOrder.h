@@ -20,6 +20,10 @@ namespace fusion {
 /// Of a group whose outputs are runs of its inputs' bytes: the offsets.
 inline constexpr llvm::StringLiteral kViewAttr = "fusion.view";
 
+/// Of a group whose inputs are to be computed where they lie in its output: the
+/// offsets. It is a step, for lifetimes, but no command.
+inline constexpr llvm::StringLiteral kPiecesAttr = "fusion.pieces";
+
 /// Of a gather that starts early: its bytes are in a part of the arena that it
 /// shares with others, and the function's attribute bounds those alive at once.
 inline constexpr llvm::StringLiteral kPrefetchedAttr = "fusion.prefetched";

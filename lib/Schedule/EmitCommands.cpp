@@ -254,6 +254,8 @@ LogicalResult MemoryPlanner::emitCommands() {
       continue;
     }
     auto group = dyn_cast<GroupOp>(step.op);
+    if (group && group->hasAttr(kPiecesAttr))
+      continue;
     if (failed(group ? emitGroup(group, step.stream)
                      : emitCollective(step.op, step.stream)))
       return failure();

@@ -97,6 +97,12 @@ private:
   /// Plans the arena.
   void placeBuffers();
   mlir::LogicalResult bindView(GroupOp group);
+  /// Finds the values that are computed where they lie in another.
+  mlir::LogicalResult findPieces();
+  /// The storage of a result of step `position` that is such a value, or has
+  /// such values; -1 for all others.
+  mlir::FailureOr<int64_t> bindPiece(mlir::Value output, int64_t position,
+                                     int64_t last);
   std::optional<unsigned> findInPlace(mlir::Operation *op, unsigned output);
   RangeAttr rangeOf(int64_t storage);
   RangeAttr rangeOf(mlir::Value value) { return rangeOf(storageOf(value)); }
@@ -122,6 +128,8 @@ private:
   /// Values of buckets whose producers may not compute in place: the bucket
   /// would be alive as long as what they overwrite.
   llvm::DenseSet<mlir::Value> freshValues;
+  /// What lies in the result of a concat -> that result and its offset.
+  llvm::DenseMap<mlir::Value, std::pair<mlir::Value, int64_t>> pieceOf;
   /// Values that are read once more by a copy at the end.
   llvm::SmallDenseSet<mlir::Value> copiedLast;
   llvm::SmallVector<Storage> storages;

@@ -189,6 +189,13 @@ LogicalResult MemoryPlanner::bindStep(Operation *op) {
     if (copiedLast.contains(output))
       last = commands.size();
     auto result = resultOf.find(output);
+    FailureOr<int64_t> place = bindPiece(output, commands.find(op), last);
+    if (failed(place))
+      return failure();
+    if (*place >= 0) {
+      valueStorage[output] = *place;
+      continue;
+    }
     Storage storage;
     storage.size = *bytes;
     if (result != resultOf.end()) {
@@ -241,6 +248,8 @@ LogicalResult MemoryPlanner::bindValues() {
       directDonor[donation.result] = function.getArgument(donation.argument);
   }
   findBuckets();
+  if (failed(findPieces()))
+    return failure();
   if (failed(bindNeighbours()))
     return failure();
   auto bind = [&](Operation &op) -> LogicalResult {

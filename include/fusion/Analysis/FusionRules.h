@@ -93,6 +93,12 @@ enum class FusionRule : unsigned {
   ClipForm,
   ClipReader,
   ClipRanks,
+  // A gather in chunks, beside the products of its rows.
+  ChunkGather,
+  ChunkReader,
+  ChunkShape,
+  ChunkHidden,
+  ChunkProfit,
   // A plan file decided.
   PlanFile,
   // How the ranks of a mesh share an op out.

@@ -19,7 +19,7 @@ def EmitKernels : Pass<"fusion-emit-kernels", "::mlir::ModuleOp"> {
     bodies, types and sizes share a kernel.
     *Leaves alone*: groups that have a kernel.
     *Reports*: an error for a group that no emitter takes, with the op and the
-    limit; the remark `emit-kernel` for each kernel made, `slice-view` for each view.
+    limit; the remark `emit-kernel` for each kernel made, `slice-view` for each view, `concat-in-place` for each concat that is none.
 
     A kernel is `(buffers, batch, begin, end)`: it computes the units of work
     [begin, end) of `fusion.units`, each element of an output in exactly one unit.

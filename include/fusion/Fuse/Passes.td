@@ -209,6 +209,50 @@ def BucketCollectives : Pass<"fusion-bucket-collectives", "::mlir::func::FuncOp"
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
+def ChunkGathers : Pass<"fusion-chunk-gathers", "::mlir::func::FuncOp"> {
+  let summary = "multiplies rows while others are gathered";
+  let description = [{
+    An all_gather along the outermost dimension whose readers are products with it
+    on the left becomes several, of some rows of each rank's part; each chunk is
+    multiplied as soon as it is there, a product for each rank's rows, with the
+    elementwise ops that alone read the result. The results' rows are put together
+    by a concat that code generation makes no work of. Sizes are those of the least
+    predicted time among halves to eighths.
+
+    Requires: one block.
+    Ensures: the order of collectives is a function of the graph, the options and
+    the device file; each gather made here has `fusion.chunk`, its number. A row of
+    a product is computed from the same rows. Idempotent.
+    Leaves alone: gathers that are hidden by what is computed before their first
+    reader; those whose chunks are predicted to save less than 3 %.
+    Reports: `chunk-gather` with the nanoseconds of both ways, and each refusal.
+
+    Before:
+    ```mlir
+    fusion.mesh @m(tp = 2)
+    func.func @main(%x: tensor<2048x4096xbf16>, %w: tensor<4096x7168xbf16>) -> tensor<4096x7168xbf16> {
+      %0 = fusion.all_gather %x dim = 0 on @m[tp] : (tensor<2048x4096xbf16>) -> tensor<4096x4096xbf16>
+      %1 = fusion.matmul %0, %w : tensor<4096x4096xbf16>, tensor<4096x7168xbf16>
+      return %1 : tensor<4096x7168xbf16>
+    }
+    ```
+    After, in two chunks:
+    ```mlir
+    %0 = fusion.slice %x starts = [0, 0] limits = [256, 4096] strides = [1, 1] : tensor<2048x4096xbf16>
+    %1 = fusion.all_gather %0 dim = 0 on @m[tp] {fusion.chunk = 0 : i64} : (tensor<256x4096xbf16>) -> tensor<512x4096xbf16>
+    %2 = fusion.slice %x starts = [256, 0] limits = [2048, 4096] strides = [1, 1] : tensor<2048x4096xbf16>
+    %3 = fusion.all_gather %2 dim = 0 on @m[tp] {fusion.chunk = 1 : i64} : (tensor<1792x4096xbf16>) -> tensor<3584x4096xbf16>
+    ...
+    %12 = fusion.concat %5, %9, %7, %11 axis = 0 : ...
+    ```
+  }];
+  let options = [
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 def FuseClip : Pass<"fusion-fuse-clip", "::mlir::func::FuncOp"> {
   let summary = "takes the norm of gradients where they are reduced";
   let description = [{

@@ -53,6 +53,7 @@ struct CompileOptions {
   bool fuseProjections = true;
   bool fuseBuckets = true;
   bool fuseClip = true;
+  bool chunkGathers = true;
   /// Bytes that buckets of gradients start with and grow to, 0: the default.
   uint64_t firstBucketBytes = 0, bucketBytes = 0;
   uint64_t memoryLimit = 0;    ///< bytes, 0: none
