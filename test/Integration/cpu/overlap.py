@@ -85,6 +85,34 @@ def prefetch(folder):
             answer.returncode == 6 and f"give at least {8 << 20}" in answer.stderr, answer.stderr[:200])
 
 
+def gatheredProducts(folder):
+    """Rows in chunks, on six processes: the bits of the program as it is written."""
+    inputs = Path(__file__).resolve().parents[2] / "Fuse/Inputs"
+    model, device = inputs / "gathered-products.mlir", f"--device={inputs / 'slow-link.json'}"
+    rng = np.random.default_rng(3)
+    shapes = {f"arg{i}": shape for i, shape in enumerate([(1024, 16), (16, 24), (16, 24), (24,), (24, 8), (256, 24, 8)])}
+    local = [{name: rng.integers(-2, 3, shape).astype(np.float32) for name, shape in shapes.items()} for _ in range(6)]
+    words = []
+    for rank, values in enumerate(local):
+        for name, value in values.items():
+            np.save(folder / f"{name}-{rank}.npy", value)
+            words += ["--input", f"{name}@{rank}={folder / f'{name}-{rank}.npy'}"]
+    counts = []
+    for way in ([], ["--no-fuse=chunks"]):
+        run("fusion-compile", model, device, *way, "-o", folder / "rows.fsn")
+        counts.append(run("fusion-run", folder / "rows.fsn", "--inspect").stdout.count("collective '"))
+        out = folder / f"rows{len(way)}"
+        run("fusion-run", folder / "rows.fsn", "--ranks", 6, *words, "--threads", 1, "--output-dir", out)
+        for rank in range(6):
+            # Ranks of the same dp, by tp.
+            x, own = np.concatenate([local[3 * (rank // 3) + i]["arg0"] for i in range(3)]), local[rank]
+            first = (x @ own["arg2"]) * np.maximum(x @ own["arg1"] + own["arg3"], 0)
+            C.check(f"chunks: rank {rank} has the products of gathered rows {way}", np.array_equal(np.load(out / f"rank{rank}/out0.npy"), first))
+    same = all(np.array_equal(np.load(folder / f"rows0/rank{r}/out1.npy"), np.load(folder / f"rows1/rank{r}/out1.npy")) for r in range(6))
+    C.check("chunks: what is computed from them has the same bits", same)
+    C.check("chunks: more gathers than the model has", counts[0] > counts[1] == 2, str(counts))
+
+
 def backward():
     """Products that hide sums: three layers back, a gradient each."""
     t = "tensor<64x64xf32>"
@@ -162,6 +190,6 @@ def scale(folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
-        for case in (prefetch, overlap, simulated, scale):
+        for case in (prefetch, gatheredProducts, overlap, simulated, scale):
             case(Path(name))
     sys.exit(C.finish())

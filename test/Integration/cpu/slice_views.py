@@ -128,9 +128,34 @@ def concatOfParts(t, shim):
     run(t, shim, "concat of parts", program({"x": x, "w": w}, body, {"c": ("%c", "tensor<6x4xf32>")}), {"x": x, "w": w}, {"c": np.concatenate([a, b, b + np.maximum(b @ w, 0)])})
 
 
+def concatInPlace(t, shim):
+    """Products write where they lie in the concat, which is no work: read by
+    another product, and returned. The value between the two parts must not lie
+    in the hole that the second one fills. The first two products are one call."""
+    x, y, w = integers(4, 4, seed=15), integers(4, 4, seed=16), integers(4, 4, seed=17)
+    body = """%a = fusion.matmul %x, %w : tensor<4x4xf32>, tensor<4x4xf32>
+      %m = fusion.matmul %y, %w : tensor<4x4xf32>, tensor<4x4xf32>
+      %b = fusion.matmul %m, %w : tensor<4x4xf32>, tensor<4x4xf32>
+      %c = fusion.concat %b, %a axis = 0 : tensor<4x4xf32>, tensor<4x4xf32>
+      """
+    c = np.concatenate([y @ w @ w, x @ w])
+    run(t, shim, "concat in place, returned", program({"x": x, "y": y, "w": w}, body, {"c": ("%c", "tensor<8x4xf32>")}), {"x": x, "y": y, "w": w}, {"c": c}, (0, 2))
+    body += "%p = fusion.matmul %c, %w : tensor<8x4xf32>, tensor<4x4xf32>\n"
+    run(t, shim, "concat in place, read", program({"x": x, "y": y, "w": w}, body, {"p": ("%p", "tensor<8x4xf32>")}), {"x": x, "y": y, "w": w}, {"p": c @ w}, (0, 3))
+    # The concat's last reader may compute over it.
+    body = body.replace("fusion.matmul %c, %w : tensor<8x4xf32>, tensor<4x4xf32>", "fusion.softmax %c axis = 1 : tensor<8x4xf32>") + "%q = fusion.matmul %p, %w : tensor<8x4xf32>, tensor<4x4xf32>\n"
+    model = t.write(program({"x": x, "y": y, "w": w}, body, {"q": ("%q", "tensor<8x4xf32>")}))
+    got, want = t.execute(t.compile(model)[0], {"x": x, "y": y, "w": w})["q"], t.interpret(model, {"x": x, "y": y, "w": w})[0]["q"]
+    check("concat in place, computed over", np.allclose(got, want, rtol=1e-5, atol=1e-5))
+    # Both returned: the part is the caller's own buffer.
+    body = "%a = fusion.matmul %x, %w : tensor<4x4xf32>, tensor<4x4xf32>\n%b = fusion.matmul %y, %w : tensor<4x4xf32>, tensor<4x4xf32>\n%c = fusion.concat %a, %b axis = 0 : tensor<4x4xf32>, tensor<4x4xf32>\n"
+    run(t, shim, "concat and a part returned", program({"x": x, "y": y, "w": w}, body, {"c": ("%c", "tensor<8x4xf32>"), "a": ("%a", "tensor<4x4xf32>")}), {"x": x, "y": y, "w": w},
+        {"c": np.concatenate([x @ w, y @ w]), "a": x @ w})
+
+
 with tempfile.TemporaryDirectory(prefix="fusion-views-") as scratch:
     t = Case(Path(scratch))
     shim = buildShim(t.folder)
-    for test in (ofEverything, ofALaunch, baseIsReused, donated, batches, concatOfParts):
+    for test in (ofEverything, ofALaunch, baseIsReused, donated, batches, concatOfParts, concatInPlace):
         test(t, shim)
 sys.exit(1 if failed else 0)

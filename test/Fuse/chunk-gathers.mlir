@@ -1,0 +1,95 @@
+// RUN: fusion-opt %s -split-input-file --fusion-chunk-gathers=device=%S/Inputs/slow-link.json --remarks-filter=fusion 2>%t.remarks | FileCheck %s --enable-var-scope
+// RUN: FileCheck %s --check-prefix=REMARK < %t.remarks
+// Twice is once.
+// RUN: fusion-opt %s -split-input-file --fusion-chunk-gathers=device=%S/Inputs/slow-link.json --fusion-chunk-gathers=device=%S/Inputs/slow-link.json | FileCheck %s --enable-var-scope
+
+// Rows of 16 f32: a rank's 64 KiB take 655 us at 0.1 GB/s, the product 1048 us (2 *
+// 2048 * 16 * 16 operations at 1e9 a second). The
+// epilogue goes along: a bias repeated for fewer rows, the residual's own rows.
+// CHECK-LABEL: func.func @epilogue
+// CHECK: %[[X0:.*]] = fusion.slice %arg0 starts = [0, 0] limits = [[[ROWS:[0-9]+]], 16]
+// CHECK: fusion.all_gather %[[X0]] dim = 0 on @m[tp] {fusion.chunk = 0 : i64} : (tensor<[[ROWS]]x16xf32>)
+// CHECK: fusion.all_gather {{.*}} {fusion.chunk = 1 : i64}
+// CHECK: fusion.matmul %{{.*}}, %arg1 : tensor<[[ROWS]]x16xf32>, tensor<16x16xf32>
+// CHECK: fusion.broadcast %arg2 dims = [1] : tensor<16xf32> to tensor<[[ROWS]]x16xf32>
+// CHECK: fusion.add
+// CHECK: fusion.slice %arg3 starts = [0, 0] limits = [[[ROWS]], 16]
+// CHECK: fusion.add
+// CHECK: fusion.slice %arg3 starts = [1024, 0]
+// CHECK: %[[Y:.*]] = fusion.concat
+// CHECK-NEXT: return %[[Y]]
+// REMARK: [Passed] chunk-gather | {{.*}}chunks={{[2-8]}}
+fusion.mesh @m(tp = 2)
+func.func @epilogue(%x: tensor<1024x16xf32>, %w: tensor<16x16xf32>, %b: tensor<16xf32>, %r: tensor<2048x16xf32>) -> tensor<2048x16xf32> {
+  %0 = fusion.all_gather %x dim = 0 on @m[tp] : (tensor<1024x16xf32>) -> tensor<2048x16xf32>
+  %1 = fusion.matmul %0, %w : tensor<2048x16xf32>, tensor<16x16xf32>
+  %2 = fusion.broadcast %b dims = [1] : tensor<16xf32> to tensor<2048x16xf32>
+  %3 = fusion.add %1, %2 : tensor<2048x16xf32>
+  %4 = fusion.add %3, %r : tensor<2048x16xf32>
+  return %4 : tensor<2048x16xf32>
+}
+
+// -----
+
+// Two products of one gather, the second read by the first one's epilogue: its
+// rows are taken as they were multiplied, nothing is put together twice.
+// CHECK-LABEL: func.func @gated
+// CHECK-COUNT-1: fusion.concat
+// CHECK-NEXT: return
+// REMARK: [Passed] chunk-gather
+fusion.mesh @m(tp = 2)
+func.func @gated(%x: tensor<1024x16xf32>, %g: tensor<16x16xf32>, %u: tensor<16x16xf32>) -> tensor<2048x16xf32> {
+  %0 = fusion.all_gather %x dim = 0 on @m[tp] : (tensor<1024x16xf32>) -> tensor<2048x16xf32>
+  %1 = fusion.matmul %0, %g : tensor<2048x16xf32>, tensor<16x16xf32>
+  %2 = fusion.silu %1 : tensor<2048x16xf32>
+  %3 = fusion.matmul %0, %u : tensor<2048x16xf32>, tensor<16x16xf32>
+  %4 = fusion.mul %2, %3 : tensor<2048x16xf32>
+  return %4 : tensor<2048x16xf32>
+}
+
+// -----
+
+// Products take a hundred times what is sent: chunks would hide 1 %.
+// CHECK-LABEL: func.func @profit
+// CHECK-NOT: fusion.chunk
+// REMARK: [Missed] chunk-profit
+fusion.mesh @m(tp = 2)
+func.func @profit(%x: tensor<1024x16xf32>, %w: tensor<16x1024xf32>) -> tensor<2048x1024xf32> {
+  %0 = fusion.all_gather %x dim = 0 on @m[tp] : (tensor<1024x16xf32>) -> tensor<2048x16xf32>
+  %1 = fusion.matmul %0, %w : tensor<2048x16xf32>, tensor<16x1024xf32>
+  return %1 : tensor<2048x1024xf32>
+}
+
+// -----
+
+// A product that does not need it comes first and takes longer.
+// CHECK-LABEL: func.func @hidden
+// CHECK-NOT: fusion.chunk
+// REMARK: [Missed] chunk-hidden
+fusion.mesh @m(tp = 2)
+func.func @hidden(%x: tensor<1024x16xf32>, %w: tensor<16x16xf32>, %y: tensor<2048x16xf32>) -> (tensor<2048x16xf32>, tensor<2048x16xf32>) {
+  %2 = fusion.matmul %y, %w : tensor<2048x16xf32>, tensor<16x16xf32>
+  %0 = fusion.all_gather %x dim = 0 on @m[tp] : (tensor<1024x16xf32>) -> tensor<2048x16xf32>
+  %1 = fusion.matmul %0, %w : tensor<2048x16xf32>, tensor<16x16xf32>
+  return %1, %2 : tensor<2048x16xf32>, tensor<2048x16xf32>
+}
+
+// -----
+
+// Gathered weights are on the right; something else reads the rows; columns.
+// CHECK-LABEL: func.func @refused
+// CHECK-NOT: fusion.chunk
+// REMARK: [Missed] chunk-reader
+// REMARK: [Missed] chunk-reader
+// REMARK: [Missed] chunk-shape
+fusion.mesh @m(tp = 2)
+func.func @refused(%x: tensor<1024x16xf32>, %w: tensor<16x16xf32>, %v: tensor<8x16xf32>, %c: tensor<64x8xf32>) -> (tensor<1024x16xf32>, tensor<2048x16xf32>, tensor<2048x16xf32>, tensor<64x16xf32>) {
+  %0 = fusion.all_gather %v dim = 0 on @m[tp] : (tensor<8x16xf32>) -> tensor<16x16xf32>
+  %1 = fusion.matmul %x, %0 : tensor<1024x16xf32>, tensor<16x16xf32>
+  %2 = fusion.all_gather %x dim = 0 on @m[tp] : (tensor<1024x16xf32>) -> tensor<2048x16xf32>
+  %3 = fusion.matmul %2, %w : tensor<2048x16xf32>, tensor<16x16xf32>
+  %4 = fusion.exp %2 : tensor<2048x16xf32>
+  %5 = fusion.all_gather %c dim = 1 on @m[tp] : (tensor<64x8xf32>) -> tensor<64x16xf32>
+  %6 = fusion.matmul %5, %w : tensor<64x16xf32>, tensor<16x16xf32>
+  return %1, %3, %4, %6 : tensor<1024x16xf32>, tensor<2048x16xf32>, tensor<2048x16xf32>, tensor<64x16xf32>
+}
