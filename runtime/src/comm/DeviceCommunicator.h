@@ -78,6 +78,10 @@ public:
   virtual std::vector<std::string> notes() const { return {}; }
 };
 
+/// What no other GPU has: "GPU-...", as nvidia-smi -L prints. `Usage` if there
+/// is no GPU of this number, `Environment` without a driver.
+Expected<std::string> deviceName(int device);
+
 /// All collectives through NCCL, which is opened by `connect`: `Environment` if
 /// it is not installed. `rendezvous` carries the communicators' ids.
 std::unique_ptr<DeviceCommunicator>

@@ -376,10 +376,6 @@ Status ModuleVerifier::verifyCommand(const Command &command) {
     }
     return {};
   case CommandKind::Collective:
-    if (isCuda)
-      return bad("a collective in a module for a GPU; this runtime has them on "
-                 "the CPU",
-                 command.name);
     return verifyCollective(command, program.mesh, program.minBatch,
                             program.maxBatch);
   case CommandKind::Record:

@@ -20,6 +20,12 @@ void CudaExecutor::abandon() {
     for (auto &call : plan.calls)
       (void)call.release();
   (void)libraries.release();
+  if (!options.deviceCommunicator)
+    return;
+  // Other ranks' devices wait for this one, and this one for theirs.
+  options.deviceCommunicator->abort();
+  static std::vector<std::shared_ptr<DeviceCommunicator>> kept;
+  kept.push_back(std::move(options.deviceCommunicator));
 }
 
 CudaExecutor::~CudaExecutor() {
@@ -47,6 +53,8 @@ CudaExecutor::~CudaExecutor() {
         if (graph.executable)
           driver->graphExecDestroy(graph.executable);
     plans.clear();
+    // NCCL keeps what a graph knows until that is gone.
+    options.deviceCommunicator.reset();
     libraries.reset();
     for (CUevent event : events)
       driver->eventDestroy(event);
@@ -102,12 +110,8 @@ Status CudaExecutor::initialize() {
   FUSION_RT_TRY(openDevice());
   ContextScope scope(*driver, context);
   FUSION_RT_TRY(loadKernels());
-  for (uint32_t i = 0; i < program.streams; ++i) {
-    CUstream stream = nullptr;
-    FUSION_RT_TRY(driver->check(
-        driver->streamCreate(&stream, kStreamNonBlocking), "cuStreamCreate"));
-    streams.push_back(stream);
-  }
+  for (uint32_t i = 0; i < program.streams; ++i)
+    FUSION_RT_TRY(createStream(i));
   for (uint64_t i = 0; i < uint64_t(program.events) + program.streams; ++i) {
     CUevent event = nullptr;
     FUSION_RT_TRY(driver->check(
@@ -115,6 +119,7 @@ Status CudaExecutor::initialize() {
     events.push_back(event);
   }
   FUSION_RT_TRY(allocate());
+  FUSION_RT_TRY(connectRanks());
   perRun = countCommands(program);
   auto plan = planOf(program.maxBatch);
   return plan ? Status() : plan.status();

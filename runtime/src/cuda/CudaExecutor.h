@@ -4,14 +4,15 @@
 // set of input and output addresses, and replayed. Buffers of the host are
 // copied to and from the device around it. One class, a file for each of its
 // concerns: CudaCode.cpp (kernels), CudaMemory.cpp (what is allocated),
-// CudaGraphs.cpp (commands, captures), CudaRuns.cpp (runs on a caller's
-// buffers), CudaMeasure.cpp (times).
+// CudaCollectives.cpp (other ranks), CudaGraphs.cpp (commands, captures),
+// CudaRuns.cpp (runs on a caller's buffers), CudaMeasure.cpp (times).
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_RUNTIME_CUDA_CUDAEXECUTOR_H
 #define FUSION_RUNTIME_CUDA_CUDAEXECUTOR_H
 
 #include "Checked.h"
+#include "DeviceCommunicator.h"
 #include "Driver.h"
 #include "Executor.h"
 #include "LibraryCalls.h"
@@ -78,7 +79,8 @@ public:
   Status measure(int64_t batch, int64_t count, Timings &timings) override;
   MemoryUse memory() const override {
     return {arenaSize, constantsSize,
-            workspaceSize * streams.size() + stagingSize};
+            workspaceSize * streams.size() + stagingSize,
+            groups.empty() ? 0 : options.deviceCommunicator->bytes()};
   }
   Counters counters() const override { return total; }
   std::vector<std::string> notes() const override { return said; }
@@ -86,6 +88,8 @@ public:
 private:
   Status openDevice();
   Status allocate();
+  Status createStream(uint32_t index);
+  Status connectRanks();
   Status loadKernels();
   Status loadPtx(const std::string &gpu);
   Expected<char *> allocateBytes(uint64_t size, const char *what);
@@ -122,6 +126,11 @@ private:
   Status enqueueAll(int64_t batch, BatchPlan &plan, CUstream first);
   Status enqueueCommand(size_t index, int64_t batch, BatchPlan &plan,
                         CUstream first);
+  Status enqueueCollective(size_t index, int64_t batch, CUstream stream);
+  /// What others see of this rank while it waits for its device, from
+  /// `command` on.
+  void enterStep(uint32_t command);
+  void leaveStep();
   /// Whether all that comes next on `stream` waits for is one kernel, of the
   /// same capture: it may be launched while that ends.
   bool isBehindKernel(CUstream stream) const;
@@ -160,6 +169,9 @@ private:
   std::vector<CUevent> events;   ///< of the program, then one a stream
   char *arena = nullptr, *constants = nullptr, *workspace = nullptr;
   std::vector<std::string> said; ///< notes for the user
+  std::vector<Group> groups;     ///< of ranks; empty: no collectives
+  uint32_t firstCollective = 0;
+  int64_t waitingIn = -1; ///< the command given to `enterStep`
   /// The workspace is one part of `workspaceSize` bytes a stream.
   uint64_t arenaSize = 0, constantsSize = 0, workspaceSize = 0, stagingSize = 0;
   std::vector<char *> staging;       ///< by segment, made when first needed

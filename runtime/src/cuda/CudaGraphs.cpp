@@ -104,7 +104,7 @@ Status CudaExecutor::enqueueCommand(size_t index, int64_t batch,
         driver->streamWaitEvent(stream, events[command.event], 0),
         "cuStreamWaitEvent", command.name);
   case CommandKind::Collective:
-    break;
+    return enqueueCollective(index, batch, stream);
   }
   return Status(Code::Internal, "a command that a GPU can't run", command.name);
 }
@@ -146,8 +146,9 @@ Status CudaExecutor::captureInto(int64_t batch, BatchPlan &plan, Graph &graph) {
   CUresult result = kSuccess;
   if (graph.executable) {
     CUgraphExecUpdateResultInfo info{};
-    if (driver->graphExecUpdate(graph.executable, captured, &info) !=
-        kSuccess) {
+    // What NCCL keeps for a graph belongs to the one that it was made with.
+    if (!groups.empty() || driver->graphExecUpdate(graph.executable, captured,
+                                                   &info) != kSuccess) {
       driver->graphExecDestroy(graph.executable);
       graph.executable = nullptr;
     }

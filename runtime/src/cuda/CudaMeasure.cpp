@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "CudaExecutor.h"
 
+#include "Mesh.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -52,12 +54,14 @@ Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
       return Status(Code::Internal, "interrupted");
     FUSION_RT_TRY(driver->check(driver->eventRecord(events.pair[0], stream),
                                 "cuEventRecord"));
+    enterStep(firstCollective);
     for (int64_t i = 0; i < replays; ++i)
       FUSION_RT_TRY(
           driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch"));
     FUSION_RT_TRY(driver->check(driver->eventRecord(events.pair[1], stream),
                                 "cuEventRecord"));
     FUSION_RT_TRY(waitFor(events.pair[1], "waiting for the runs", replays));
+    leaveStep();
     float millis = 0;
     FUSION_RT_TRY(driver->check(
         driver->eventElapsedTime(&millis, events.pair[0], events.pair[1]),
@@ -68,6 +72,11 @@ Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
   double each = 0;
   for (int i = 0; i < 3; ++i)
     FUSION_RT_TRY(failed(time(10, each)));
+  // All ranks replay equally often.
+  if (!groups.empty() && options.agreeOnLargest)
+    FUSION_RT_TRY(options.agreeOnLargest(each));
+  else if (rankCount(program.mesh) > 1)
+    each = kBatchMicros;
   int64_t replays =
       std::clamp<int64_t>(int64_t(kBatchMicros / std::max(each, 1.0)), 1, 100);
   timings = {};
@@ -76,10 +85,12 @@ Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
     FUSION_RT_TRY(failed(time(replays, each)));
     timings.device.push_back(each);
     double start = now();
+    enterStep(firstCollective);
     FUSION_RT_TRY(failed(
         driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch")));
     FUSION_RT_TRY(failed(waitFor(stream, "waiting for the run")));
     timings.wall.push_back(now() - start);
+    leaveStep();
   }
   return {};
 }

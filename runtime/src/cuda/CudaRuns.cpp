@@ -20,6 +20,7 @@ void CudaExecutor::count() {
   total.copies += perRun.copies;
   total.records += perRun.records;
   total.waits += perRun.waits;
+  total.collectives += perRun.collectives;
   total.bytesRead += perRun.bytesRead;
   total.bytesWritten += perRun.bytesWritten;
 }
@@ -30,10 +31,13 @@ Status CudaExecutor::runObserved(int64_t batch, BatchPlan &plan,
     if (isStopped())
       return Status(Code::Internal, "interrupted");
     observer.before(i);
+    if (program.commands[i].kind == CommandKind::Collective)
+      enterStep(uint32_t(i));
     FUSION_RT_TRY(enqueueCommand(i, batch, plan, streams.front()));
     for (CUstream each : streams)
       FUSION_RT_TRY(
           waitFor(each, "waiting for a command", program.commands[i].name));
+    leaveStep();
     observer.after(i);
   }
   return {};
@@ -159,6 +163,7 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
     auto graph = graphOf(batch, **plan);
     if (!graph)
       return graph.status();
+    enterStep(firstCollective);
     FUSION_RT_TRY(
         driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch"));
   }
@@ -178,7 +183,9 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
     FUSION_RT_TRY(
         driver->check(copied, "copying an output", result.port->tensor.name));
   }
-  return waitFor(stream, "waiting for the run");
+  FUSION_RT_TRY(waitFor(stream, "waiting for the run"));
+  leaveStep();
+  return {};
 }
 
 Status CudaExecutor::enqueue(int64_t batch, const void *const *inputs,

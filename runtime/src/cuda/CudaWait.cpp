@@ -20,11 +20,14 @@ static constexpr std::chrono::milliseconds kSpin(20);
 /// Then it sleeps between two questions.
 static constexpr std::chrono::microseconds kPause(100);
 
+/// Between two questions whether the other ranks are still there.
+static constexpr std::chrono::milliseconds kPoll(10);
+
 template <typename Query>
 Status CudaExecutor::waitUntil(Query query, const char *what,
                                const std::string &op, int64_t runs) {
   using Clock = std::chrono::steady_clock;
-  Clock::time_point start = Clock::now();
+  Clock::time_point start = Clock::now(), nextPoll = start;
   for (;;) {
     CUresult result = query();
     if (result != kErrorNotReady)
@@ -50,8 +53,16 @@ Status CudaExecutor::waitUntil(Query query, const char *what,
                                     : ""),
                     op);
     }
-    if (passed > kSpin)
-      std::this_thread::sleep_for(kPause);
+    if (passed <= kSpin)
+      continue;
+    std::this_thread::sleep_for(kPause);
+    if (groups.empty() || Clock::now() < nextPoll)
+      continue;
+    nextPoll = Clock::now() + kPoll;
+    if (Status status = options.deviceCommunicator->poll(); !status.ok()) {
+      isDead = true;
+      return status;
+    }
   }
 }
 

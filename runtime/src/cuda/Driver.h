@@ -60,6 +60,27 @@ struct CUlaunchConfig {
   unsigned attributeCount;
 };
 
+struct CUuuid {
+  unsigned char bytes[16];
+};
+constexpr int kMemory2DDevice = 2; ///< CU_MEMORYTYPE_DEVICE
+/// CUDA_MEMCPY2D
+struct CUcopy2D {
+  size_t sourceX = 0, sourceY = 0;
+  int sourceType = kMemory2DDevice;
+  const void *sourceHost = nullptr;
+  CUdeviceptr source = 0;
+  void *sourceArray = nullptr;
+  size_t sourcePitch = 0;
+  size_t targetX = 0, targetY = 0;
+  int targetType = kMemory2DDevice;
+  void *targetHost = nullptr;
+  CUdeviceptr target = 0;
+  void *targetArray = nullptr;
+  size_t targetPitch = 0;
+  size_t width = 0, height = 0; ///< bytes, rows
+};
+
 struct CUgraphExecUpdateResultInfo {
   int result;
   CUgraphNode errorNode, errorFromNode;
@@ -75,6 +96,7 @@ struct CUgraphExecUpdateResultInfo {
   ENTRY(deviceGet, "cuDeviceGet", CUdevice *, int)                             \
   ENTRY(deviceGetName, "cuDeviceGetName", char *, int, CUdevice)               \
   ENTRY(deviceGetAttribute, "cuDeviceGetAttribute", int *, int, CUdevice)      \
+  ENTRY(deviceGetUuid, "cuDeviceGetUuid_v2", CUuuid *, CUdevice)               \
   ENTRY(primaryContextRetain, "cuDevicePrimaryCtxRetain", CUcontext *,         \
         CUdevice)                                                              \
   ENTRY(primaryContextRelease, "cuDevicePrimaryCtxRelease_v2", CUdevice)       \
@@ -90,6 +112,11 @@ struct CUgraphExecUpdateResultInfo {
         CUstream)                                                              \
   ENTRY(copyOnDevice, "cuMemcpyDtoDAsync_v2", CUdeviceptr, CUdeviceptr,        \
         size_t, CUstream)                                                      \
+  ENTRY(copyRows, "cuMemcpy2DAsync_v2", const CUcopy2D *, CUstream)            \
+  ENTRY(fillBytes, "cuMemsetD8Async", CUdeviceptr, unsigned char, size_t,      \
+        CUstream)                                                              \
+  ENTRY(fillWords, "cuMemsetD32Async", CUdeviceptr, unsigned, size_t,          \
+        CUstream)                                                              \
   ENTRY(moduleLoad, "cuModuleLoadDataEx", CUmodule *, const void *, unsigned,  \
         int *, void **)                                                        \
   ENTRY(moduleUnload, "cuModuleUnload", CUmodule)                              \
@@ -98,6 +125,9 @@ struct CUgraphExecUpdateResultInfo {
   ENTRY(launchKernelEx, "cuLaunchKernelEx", const CUlaunchConfig *,            \
         CUfunction, void **, void **)                                          \
   ENTRY(streamCreate, "cuStreamCreate", CUstream *, unsigned)                  \
+  ENTRY(streamCreateFirst, "cuStreamCreateWithPriority", CUstream *, unsigned, \
+        int)                                                                   \
+  ENTRY(streamPriorities, "cuCtxGetStreamPriorityRange", int *, int *)         \
   ENTRY(streamDestroy, "cuStreamDestroy_v2", CUstream)                         \
   ENTRY(streamSynchronize, "cuStreamSynchronize", CUstream)                    \
   ENTRY(streamQuery, "cuStreamQuery", CUstream)                                \

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct MemoryUse {
 };
 
 class Communicator;
+class DeviceCommunicator;
 struct RankProgress;
 
 struct SessionOptions {
@@ -63,8 +65,16 @@ struct SessionOptions {
   /// The cuda backend times the libraries' algorithms when it plans a call, or
   /// takes what was found earlier on a device of this kind, and remembers it.
   bool autotune = false;
-  /// Of a program with a mesh: what connects this rank with the others.
+  /// Of a program with a mesh: what connects this rank with the others, on the
+  /// CPU or on GPUs. A session uses up the latter: it connects, and ends, with
+  /// the session, which should hold the only reference.
   std::shared_ptr<Communicator> communicator;
+  std::shared_ptr<DeviceCommunicator> deviceCommunicator;
+  /// Of a job: gives every rank the largest of their values. All ranks call it
+  /// equally often; may be empty.
+  std::function<Status(double &)> agreeOnLargest;
+  /// The same reductions have the same bits each time, at some cost.
+  bool deterministic = false;
   /// Gets what each stream does, or null; outlives the session.
   RankProgress *progress = nullptr;
 };

@@ -181,16 +181,78 @@ private:
 
 } // namespace
 
-std::shared_ptr<Communicator>
-fusion::rt::injectFaults(const std::vector<Fault> &faults,
-                         std::shared_ptr<Communicator> communicator,
-                         RankLink *link) {
+namespace {
+
+class FaultyDeviceCommunicator final : public DeviceCommunicator {
+public:
+  FaultyDeviceCommunicator(std::vector<Fault> faults,
+                           std::shared_ptr<DeviceCommunicator> inner,
+                           RankLink *link)
+      : faults(std::move(faults)), inner(std::move(inner)), link(link) {}
+
+  uint32_t rank() const override { return inner->rank(); }
+  uint32_t size() const override { return inner->size(); }
+  uint64_t bytes() const override { return inner->bytes(); }
+  Status poll() override { return inner->poll(); }
+  void abort() override { inner->abort(); }
+  std::vector<Counts> counts() const override { return inner->counts(); }
+  std::vector<std::string> notes() const override { return inner->notes(); }
+  Status connect(const DeviceSetup &setup) override {
+    for (const Fault &fault : faults)
+      if (fault.kind == "load-fail")
+        return Status(Code::Environment,
+                      "the communicator did not start (injected)");
+    return inner->connect(setup);
+  }
+  Status enqueue(const CollectiveRun &run, cuda::CUstream stream) override {
+    uint64_t number = ++done;
+    for (const Fault &fault : faults) {
+      if (fault.number != number)
+        continue;
+      if (fault.kind == "fail")
+        return Status(Code::Environment, "the library failed (injected)");
+      if (fault.kind == "lost")
+        return Status(Code::PeerFailed, "a remote error (injected)");
+      strike(fault.kind, link);
+    }
+    return inner->enqueue(run, stream);
+  }
+
+private:
+  std::vector<Fault> faults;
+  std::shared_ptr<DeviceCommunicator> inner;
+  RankLink *link;
+  uint64_t done = 0;
+};
+
+/// `communicator`, as `Faulty` makes it if its rank has faults.
+template <typename Faulty, typename Kind>
+std::shared_ptr<Kind> withFaults(const std::vector<Fault> &faults,
+                                 std::shared_ptr<Kind> communicator,
+                                 RankLink *link) {
   std::vector<Fault> own;
   for (const Fault &fault : faults)
     if (fault.rank == communicator->rank() || fault.rank == Fault::kAll)
       own.push_back(fault);
   if (own.empty())
     return communicator;
-  return std::make_shared<FaultyCommunicator>(std::move(own),
-                                              std::move(communicator), link);
+  return std::make_shared<Faulty>(std::move(own), std::move(communicator),
+                                  link);
+}
+
+} // namespace
+
+std::shared_ptr<Communicator>
+fusion::rt::injectFaults(const std::vector<Fault> &faults,
+                         std::shared_ptr<Communicator> communicator,
+                         RankLink *link) {
+  return withFaults<FaultyCommunicator>(faults, std::move(communicator), link);
+}
+
+std::shared_ptr<DeviceCommunicator>
+fusion::rt::injectFaults(const std::vector<Fault> &faults,
+                         std::shared_ptr<DeviceCommunicator> communicator,
+                         RankLink *link) {
+  return withFaults<FaultyDeviceCommunicator>(faults, std::move(communicator),
+                                              link);
 }

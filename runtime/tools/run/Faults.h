@@ -7,7 +7,7 @@
 #ifndef FUSION_RUNTIME_TOOLS_RUN_FAULTS_H
 #define FUSION_RUNTIME_TOOLS_RUN_FAULTS_H
 
-#include "Communicator.h"
+#include "DeviceCommunicator.h"
 #include "Frames.h"
 #include "Status.h"
 
@@ -50,6 +50,11 @@ void injectIdentity(const std::vector<Fault> &faults, uint32_t rank,
 std::shared_ptr<Communicator>
 injectFaults(const std::vector<Fault> &faults,
              std::shared_ptr<Communicator> communicator, RankLink *link);
+/// On GPUs a collective is put on a stream when a step is captured, so faults
+/// happen there.
+std::shared_ptr<DeviceCommunicator>
+injectFaults(const std::vector<Fault> &faults,
+             std::shared_ptr<DeviceCommunicator> communicator, RankLink *link);
 
 } // namespace fusion::rt
 

@@ -52,13 +52,14 @@ static uint16_t portOf(const char *job) {
 
 Expected<std::optional<JobPlace>> fusion::rt::findJob() {
   struct Launcher {
-    const char *name, *rank, *size, *job;
+    const char *name, *rank, *size, *job, *local;
   };
   static const Launcher launchers[] = {
-      {"torchrun", "RANK", "WORLD_SIZE", nullptr},
+      {"torchrun", "RANK", "WORLD_SIZE", nullptr, "LOCAL_RANK"},
       {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-       "PMIX_NAMESPACE"},
-      {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID"}};
+       "PMIX_NAMESPACE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID",
+       "SLURM_LOCALID"}};
   for (const Launcher &each : launchers) {
     const char *rank = std::getenv(each.rank), *size = std::getenv(each.size);
     if (!rank || !size)
@@ -71,6 +72,11 @@ Expected<std::optional<JobPlace>> fusion::rt::findJob() {
                                      escape(rank, 64) + "' and " + each.size +
                                      "='" + escape(size, 64) +
                                      "' are no rank and number of ranks");
+    const char *local = std::getenv(each.local);
+    place.localRank = place.rank;
+    if (local && !readNumber(local, 1 << 20, place.localRank))
+      return Status(Code::Usage, std::string(each.local) + "='" +
+                                     escape(local, 64) + "' is no rank");
     if (const char *address = std::getenv("MASTER_ADDR"))
       place.address = address;
     uint32_t port = portOf(each.job ? std::getenv(each.job) : nullptr);
@@ -366,6 +372,7 @@ Status fusion::rt::joinJob(const RunOptions &options, const JobPlace &place,
   };
   RankContext context;
   context.rank = place.rank;
+  context.localRank = place.localRank;
   context.size = place.size;
   context.link = &link;
   context.progress = progress.get();

@@ -13,6 +13,7 @@ namespace fusion::rt {
 struct JobPlace {
   std::string launcher; ///< by whose variables: "torchrun", ...
   uint32_t rank = 0, size = 1;
+  uint32_t localRank = 0;            ///< among the ranks of this host
   std::string address = "127.0.0.1"; ///< of rank 0
   uint16_t port = 0;
 };

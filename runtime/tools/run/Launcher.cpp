@@ -144,7 +144,7 @@ void Launcher::runChild(uint32_t rank, int socket) {
       endProcess(reason);
     };
     RankContext context;
-    context.rank = rank;
+    context.rank = context.localRank = rank;
     context.size = options.ranks;
     context.link = &link;
     context.progress = &progress[rank];

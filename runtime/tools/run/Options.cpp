@@ -9,6 +9,7 @@
 #include "Limits.h"
 #include "Text.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -36,7 +37,10 @@ Outputs:
 How to run:
   --backend cpu|cuda|null  default: what the module is compiled for; null
                            computes nothing and counts every entry
-  --device N               which GPU, from 0 on (default 0)
+  --device N[,N...]        which GPU, from 0 on (default 0); with ranks, the
+                           GPU of each rank of this host (default: 0, 1, ...)
+  --deterministic          reductions over ranks on GPUs have the same bits each
+                           time, at some cost
   --autotune               time the algorithms that cuBLASLt and cuDNN offer for
                            each call of f16, bf16 or tf32, and take the fastest;
                            it is remembered in $XDG_CACHE_HOME/fusion/autotune
@@ -58,7 +62,7 @@ How to run:
                            file MODULE.fsn.sig is its Ed25519 signature by the
                            public key in the PEM file KEY
 
-Ranks (a module that was compiled for a mesh; CPU):
+Ranks (a module that was compiled for a mesh):
   --ranks N                start N processes, one a rank, and end with them. An
                            input file holds the tensor over all ranks and is cut
                            as the module says; NAME@R=FILE.npy gives rank R a
@@ -162,14 +166,15 @@ static bool parseSize(std::string text, uint64_t &value) {
 static Status parseFlag(const std::string &name, RunOptions &options,
                         bool &known) {
   known = true;
-  bool *flag = name == "json"         ? &options.json
-               : name == "inspect"    ? &options.inspect
-               : name == "nan-check"  ? &options.nanCheck
-               : name == "find-fault" ? &options.findFault
-               : name == "autotune"   ? &options.autotune
-               : name == "help"       ? &options.help
-               : name == "version"    ? &options.version
-                                      : nullptr;
+  bool *flag = name == "json"            ? &options.json
+               : name == "inspect"       ? &options.inspect
+               : name == "nan-check"     ? &options.nanCheck
+               : name == "find-fault"    ? &options.findFault
+               : name == "autotune"      ? &options.autotune
+               : name == "deterministic" ? &options.deterministic
+               : name == "help"          ? &options.help
+               : name == "version"       ? &options.version
+                                         : nullptr;
   if (flag)
     *flag = true;
   else
@@ -269,9 +274,16 @@ static Status parseValue(const std::string &name, const std::string &value,
     return {};
   }
   if (name == "device") {
-    if (!isNumber || number > 1023)
-      return badValue(name, value, "the number of a GPU, from 0 on");
-    options.device = int(number);
+    options.devices.clear();
+    for (size_t at = 0; at <= value.size();) {
+      size_t end = std::min(value.find(',', at), value.size());
+      if (!parseInteger(value.substr(at, end - at), number) || number > 1023)
+        return badValue(name, value,
+                        "the number of a GPU, from 0 on, or of ranks a list "
+                        "such as 0,1");
+      options.devices.push_back(int(number));
+      at = end + 1;
+    }
     return {};
   }
   if (name == "trust") {

@@ -21,14 +21,16 @@ struct RunOptions {
   std::optional<uint64_t> randomSeed;
   std::optional<int64_t> batch;
   std::string backend, trust = "own"; ///< backend empty: the module's target
-  int device = 0;
+  /// Which GPU; of ranks, each one's, by its number on this host. Empty: the
+  /// first one, or each rank's own.
+  std::vector<int> devices;
   int threads = 0;
   int64_t benchRuns = 0;
   uint64_t memoryLimit = 0;
   /// Seconds, 0: any time; not given: 60 on a GPU, any on the CPU.
   std::optional<double> opTimeout;
   bool json = false, inspect = false, nanCheck = false, findFault = false;
-  bool autotune = false;
+  bool autotune = false, deterministic = false;
   std::string listenAddress = "127.0.0.1", tokenFile, faultReportPath;
   std::vector<Fault> faults; ///< see Faults.h
   uint32_t ranks = 0;        ///< processes to start; 0: not given

@@ -9,6 +9,9 @@
 #include "Runner.h"
 #include "Text.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <unistd.h>
 
 using namespace fusion::rt;
@@ -16,24 +19,51 @@ using namespace fusion::rt;
 /// A rank that failed waits so long to be told to end.
 static constexpr double kStopSeconds = 3;
 
+bool fusion::rt::runsOnGpu(const RunOptions &options,
+                           const LoadedModule &module) {
+  return options.backend.empty()
+             ? module.view.module.target.compare(0, 5, "cuda:") == 0
+             : options.backend == "cuda";
+}
+
+Expected<int> fusion::rt::deviceOf(const RunOptions &options,
+                                   uint32_t localRank) {
+  if (options.devices.empty())
+    return int(localRank);
+  if (localRank < options.devices.size())
+    return options.devices[localRank];
+  return Status(Code::Usage,
+                "--device names " + std::to_string(options.devices.size()) +
+                    " GPUs, this host has a rank " + std::to_string(localRank) +
+                    "; name one for each");
+}
+
 Expected<Identity> fusion::rt::makeIdentity(const RunOptions &options,
                                             const LoadedModule &module,
-                                            uint32_t rank, uint32_t size) {
+                                            const RankContext &context) {
   auto schedule = scheduleHash(module.view.module.program);
   if (!schedule)
     return schedule.status();
   std::string runs;
   for (bool flag : {options.nanCheck, !options.profilePath.empty()})
     runs += flag ? "1" : "0";
-  return Identity{{"rank", std::to_string(rank)},
-                  {"ranks", std::to_string(size)},
+  std::string device;
+  if (runsOnGpu(options, module)) {
+    auto number = deviceOf(options, context.localRank);
+    auto name = number ? deviceName(*number) : number.status();
+    if (!name)
+      return name.status();
+    device = *name;
+  }
+  return Identity{{"rank", std::to_string(context.rank)},
+                  {"ranks", std::to_string(context.size)},
                   {"module", toHex(module.view.digest)},
                   {"schedule", toHex(*schedule)},
                   {"runtime", FUSION_VERSION},
                   {"build", buildId()},
                   // How often the program runs, and in which order.
                   {"runs", std::to_string(options.benchRuns) + " " + runs},
-                  {"device", ""}};
+                  {"device", device}};
 }
 
 Status RankContext::meet(const std::string &where, const std::string &what,
@@ -58,6 +88,36 @@ Status RankContext::meet(const std::string &where, const std::string &what,
   return link->set(where, bytes);
 }
 
+Status RankContext::agreeOnLargest(double &value) {
+  // All bits: a hexadecimal float.
+  char text[40];
+  std::string key = "largest" + std::to_string(agreements++);
+  auto set = [&](const std::string &name) {
+    int size = std::snprintf(text, sizeof(text), "%a", value);
+    return link->set(name, {text, text + size});
+  };
+  auto get = [&](const std::string &name) -> Expected<double> {
+    auto bytes = link->get(name);
+    if (!bytes)
+      return bytes.status();
+    return std::strtod(std::string(bytes->begin(), bytes->end()).c_str(),
+                       nullptr);
+  };
+  if (rank != 0) {
+    FUSION_RT_TRY(set(key + "." + std::to_string(rank)));
+    auto largest = get(key);
+    value = largest ? *largest : value;
+    return largest.status();
+  }
+  for (uint32_t other = 1; other < size; ++other) {
+    auto theirs = get(key + "." + std::to_string(other));
+    if (!theirs)
+      return theirs.status();
+    value = std::max(value, *theirs);
+  }
+  return set(key);
+}
+
 void fusion::rt::endProcess(const Status &reason) {
   removeTemporaryFile();
   _exit(int(reason.code()));
@@ -65,10 +125,15 @@ void fusion::rt::endProcess(const Status &reason) {
 
 static Status joinAndRun(const RunOptions &options,
                          const std::shared_ptr<LoadedModule> &module,
-                         RankContext &context, const std::string &address) {
-  auto identity = makeIdentity(options, *module, context.rank, context.size);
-  if (!identity)
+                         RankContext &context, const std::string &address,
+                         bool isLaunched) {
+  auto identity = makeIdentity(options, *module, context);
+  if (!identity) {
+    // The hub hears of it only from who has joined.
+    if (isLaunched)
+      std::fprintf(stderr, "error: %s\n", identity.status().message().c_str());
     return identity.status();
+  }
   context.link->waiting = &context.progress->waiting;
   injectIdentity(options.faults, context.rank, *identity);
   injectAt(Stage::Start, options.faults, context.rank, context.link);
@@ -76,7 +141,13 @@ static Status joinAndRun(const RunOptions &options,
   FUSION_RT_TRY(
       context.link->join(*identity, options.initTimeout + kStopSeconds));
   context.progress->setPhase(RankProgress::Loading);
-  if (!groupsOf(module->view.module.program, context.rank).empty()) {
+  if (runsOnGpu(options, *module)) {
+    context.deviceCommunicator = makeDeviceCommunicator(
+        context.rank, context.size,
+        std::shared_ptr<Rendezvous>(context.link, [](Rendezvous *) {}));
+    context.deviceCommunicator =
+        injectFaults(options.faults, context.deviceCommunicator, context.link);
+  } else if (!groupsOf(module->view.module.program, context.rank).empty()) {
     auto transports = openTransports(address);
     if (!transports)
       return transports.status();
@@ -90,8 +161,9 @@ static Status joinAndRun(const RunOptions &options,
   } else {
     context.communicator = makeNullCommunicator(context.rank, context.size);
   }
-  context.communicator =
-      injectFaults(options.faults, context.communicator, context.link);
+  if (context.communicator)
+    context.communicator =
+        injectFaults(options.faults, context.communicator, context.link);
   injectAt(Stage::Load, options.faults, context.rank, context.link);
   return runLoaded(options, module, &context);
 }
@@ -100,7 +172,7 @@ int fusion::rt::runRank(const RunOptions &options,
                         const std::shared_ptr<LoadedModule> &module,
                         RankContext &context, const std::string &address,
                         Status *error) {
-  Status status = joinAndRun(options, module, context, address), end;
+  Status status = joinAndRun(options, module, context, address, !error), end;
   if (status.ok() || status.code() == Code::CheckFailed) {
     context.progress->setPhase(RankProgress::Ending);
     injectAt(Stage::End, options.faults, context.rank, context.link);

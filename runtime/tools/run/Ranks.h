@@ -2,7 +2,7 @@
 #ifndef FUSION_RUNTIME_TOOLS_RUN_RANKS_H
 #define FUSION_RUNTIME_TOOLS_RUN_RANKS_H
 
-#include "Communicator.h"
+#include "DeviceCommunicator.h"
 #include "ModuleFile.h"
 #include "Options.h"
 #include "Progress.h"
@@ -11,11 +11,15 @@
 namespace fusion::rt {
 
 /// A rank's place in its job.
-struct RankContext {
+class RankContext {
+public:
   uint32_t rank = 0, size = 1;
   RankLink *link = nullptr;
   RankProgress *progress = nullptr;
   std::shared_ptr<Communicator> communicator;
+  /// Of a program for GPUs; becomes the session's.
+  std::shared_ptr<DeviceCommunicator> deviceCommunicator;
+  uint32_t localRank = 0; ///< among the ranks of this host
   int traceFile =
       -1; ///< where the events of --profile go; -1: a file of its own
   double traceOrigin = 0; ///< microseconds
@@ -24,12 +28,23 @@ struct RankContext {
   /// which is that of `what`.
   Status meet(const std::string &where, const std::string &what = {},
               int64_t value = 0);
+  /// Gives `value` the largest of all ranks' values.
+  Status agreeOnLargest(double &value);
+
+private:
+  uint64_t agreements = 0;
 };
 
 /// What the ranks of a job compare.
 Expected<Identity> makeIdentity(const RunOptions &options,
-                                const LoadedModule &module, uint32_t rank,
-                                uint32_t size);
+                                const LoadedModule &module,
+                                const RankContext &context);
+
+/// Whether the module's session will be on a GPU.
+bool runsOnGpu(const RunOptions &options, const LoadedModule &module);
+
+/// The GPU of a rank. `Usage` if --device names too few.
+Expected<int> deviceOf(const RunOptions &options, uint32_t localRank);
 
 /// Ends this process because the job ends, with the job's code.
 [[noreturn]] void endProcess(const Status &reason);

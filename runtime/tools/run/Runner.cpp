@@ -369,7 +369,14 @@ Status fusion::rt::runLoaded(const RunOptions &options,
     return inputs.status();
   SessionOptions sessionOptions;
   sessionOptions.backend = options.backend;
-  sessionOptions.device = options.device;
+  if (runsOnGpu(options, *loaded)) {
+    auto device =
+        rank ? deviceOf(options, rank->localRank) : deviceOf(options, 0);
+    if (!device)
+      return device.status();
+    sessionOptions.device = *device;
+  }
+  sessionOptions.deterministic = options.deterministic;
   sessionOptions.autotune = options.autotune;
   sessionOptions.threads = options.threads;
   sessionOptions.memoryLimit = options.memoryLimit;
@@ -378,9 +385,14 @@ Status fusion::rt::runLoaded(const RunOptions &options,
     sessionOptions.timeout = *options.opTimeout;
   if (rank) {
     sessionOptions.communicator = rank->communicator;
+    sessionOptions.deviceCommunicator = std::move(rank->deviceCommunicator);
+    sessionOptions.agreeOnLargest = [rank](double &value) {
+      return rank->agreeOnLargest(value);
+    };
     sessionOptions.progress = rank->progress;
   }
   auto session = Session::create(loaded, sessionOptions);
+  sessionOptions.deviceCommunicator.reset(); // it is the session's
   if (!session)
     return session.status();
   FUSION_RT_TRY((*session)->prepare(inputs->batch));

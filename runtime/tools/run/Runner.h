@@ -11,7 +11,7 @@ namespace fusion::rt {
 /// Loads, runs and reports as the options say. Results go to stdout.
 Status runModule(const RunOptions &options);
 
-struct RankContext;
+class RankContext;
 
 /// Runs a module that was loaded and is trusted; as `rank` of a job, or alone.
 Status runLoaded(const RunOptions &options,

@@ -1,0 +1,141 @@
+//===- CudaCollectives.cpp - Ranks on GPUs --------------------------------===//
+//
+// What a rank does with others: it connects once, puts collectives on streams
+// like any command, and while it waits for its own GPU it stands in a
+// collective as far as others can tell, because no thread of the host steps
+// through a graph.
+//
+//===----------------------------------------------------------------------===//
+#include "CudaExecutor.h"
+
+#include "Mesh.h"
+#include "Progress.h"
+
+#include <algorithm>
+
+using namespace fusion::rt;
+using namespace fusion::rt::cuda;
+
+Status CudaExecutor::connectRanks() {
+  std::shared_ptr<DeviceCommunicator> &ranks = options.deviceCommunicator;
+  uint32_t size = rankCount(program.mesh);
+  if (size > 1 && !ranks)
+    return Status(Code::Usage, "the module is for " + std::to_string(size) +
+                                   " ranks; run it with --ranks " +
+                                   std::to_string(size));
+  if (ranks && ranks->size() != size)
+    return Status(Code::Usage, "the module is for " + std::to_string(size) +
+                                   " ranks, the job has " +
+                                   std::to_string(ranks->size()) +
+                                   "; give --ranks " + std::to_string(size));
+  groups = groupsOf(program, ranks ? ranks->rank() : 0);
+  if (groups.empty())
+    return {};
+  if (!ranks) // a mesh of one rank
+    ranks = makeDeviceCommunicator(0, 1, nullptr);
+  DeviceSetup setup;
+  setup.driver = driver;
+  setup.context = context;
+  setup.device = device;
+  setup.program = &program;
+  setup.groups = groups;
+  setup.arena = arena;
+  setup.arenaSize = arenaSize;
+  setup.batch = program.maxBatch;
+  setup.timeout = options.timeout;
+  setup.deterministic = options.deterministic;
+  if (Status status = ranks->connect(setup); !status.ok()) {
+    // What has begun on the device may wait for others: it is left alone.
+    isDead =
+        status.code() == Code::Timeout || status.code() == Code::PeerFailed;
+    return status;
+  }
+  for (const std::string &note : ranks->notes())
+    say(note);
+  for (const Command &command : program.commands)
+    if (command.kind == CommandKind::Collective &&
+        command.collective.op != CollectiveOp::AxisIndex) {
+      firstCollective = uint32_t(&command - program.commands.data());
+      break;
+    }
+  return checkMemoryLimit(program, memory().total(), options.memoryLimit);
+}
+
+Status CudaExecutor::createStream(uint32_t index) {
+  // Communication takes few resources of a GPU, and others wait for it: it goes
+  // before what computes beside it.
+  bool isFirst = index > 0 &&
+                 std::any_of(program.commands.begin(), program.commands.end(),
+                             [&](const Command &command) {
+                               return command.kind == CommandKind::Collective &&
+                                      command.stream == index;
+                             });
+  CUstream stream = nullptr;
+  if (isFirst) {
+    int least = 0, greatest = 0;
+    FUSION_RT_TRY(driver->check(driver->streamPriorities(&least, &greatest),
+                                "cuCtxGetStreamPriorityRange"));
+    FUSION_RT_TRY(driver->check(
+        driver->streamCreateFirst(&stream, kStreamNonBlocking, greatest),
+        "cuStreamCreateWithPriority"));
+  } else {
+    FUSION_RT_TRY(driver->check(
+        driver->streamCreate(&stream, kStreamNonBlocking), "cuStreamCreate"));
+  }
+  streams.push_back(stream);
+  return {};
+}
+
+Status CudaExecutor::enqueueCollective(size_t index, int64_t batch,
+                                       CUstream stream) {
+  const Command &command = program.commands[index];
+  const CollectiveCall &call = command.collective;
+  if (call.op == CollectiveOp::AxisIndex) {
+    uint32_t rank =
+        options.deviceCommunicator ? options.deviceCommunicator->rank() : 0;
+    auto target =
+        reinterpret_cast<CUdeviceptr>(addressOf(command.operands[0].range));
+    // An i64 of little-endian words.
+    FUSION_RT_TRY(driver->check(
+        driver->fillWords(target, positionOn(program.mesh, call.axes, rank), 1,
+                          stream),
+        "cuMemsetD32Async", command.name));
+    return driver->check(driver->fillWords(target + 4, 0, 1, stream),
+                         "cuMemsetD32Async", command.name);
+  }
+  CollectiveRun run;
+  run.call = &call;
+  run.group = groupIndex(groups, command);
+  run.command = index;
+  const Operand *operand = command.operands.data();
+  for (const CollectivePart &part : call.parts) {
+    PartBuffer buffer;
+    buffer.dtype = part.dtype;
+    for (Affine dim : part.shape)
+      buffer.shape.push_back(*evaluate(dim, batch));
+    buffer.input = addressOf(operand->range);
+    buffer.output = addressOf((part.inPlace ? operand : operand + 1)->range);
+    operand += part.inPlace ? 1 : 2;
+    run.parts.push_back(std::move(buffer));
+  }
+  Status status = options.deviceCommunicator->enqueue(run, stream);
+  return status.ok() ? status
+                     : Status(status.code(), status.message(), command.name);
+}
+
+void CudaExecutor::enterStep(uint32_t command) {
+  if (groups.empty() || !options.progress)
+    return;
+  options.progress->stream(program.commands[command].stream)
+      .enter(command, StreamProgress::Collective);
+  waitingIn = int64_t(command);
+}
+
+void CudaExecutor::leaveStep() {
+  if (waitingIn < 0)
+    return;
+  auto command = uint32_t(waitingIn);
+  options.progress->stream(program.commands[command].stream)
+      .enter(command, StreamProgress::Running);
+  waitingIn = -1;
+}
