@@ -63,6 +63,12 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
   *value = attribute == kAttributeMajor ? sm / 10 : sm % 10;
   return kSuccess;
 }
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
+  ENTER("cuDeviceGetUuid_v2", false);
+  *uuid = {};
+  uuid->bytes[15] = state().settings["twins"] ? 1 : uint8_t(device + 1);
+  return kSuccess;
+}
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
   ENTER("cuDevicePrimaryCtxRetain", false);
   *context = theContext();
@@ -114,13 +120,16 @@ CUresult cuMemFree_v2(CUdeviceptr pointer) {
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void *source,
                               size_t size, CUstream stream) {
   ENTER("cuMemcpyHtoDAsync_v2", true);
-  return submit(stream, {"upload", [=] {
-                           char *to = bytesAt(target, size);
-                           if (!to)
-                             return kIllegalAddress;
-                           std::memcpy(to, source, size);
-                           return kSuccess;
-                         }});
+  // The host's memory is its caller's again when this returns.
+  auto *from = static_cast<const char *>(source);
+  return submit(stream,
+                {"upload", [target, size, bytes = std::string(from, size)] {
+                   char *to = bytesAt(target, size);
+                   if (!to)
+                     return kIllegalAddress;
+                   std::memcpy(to, bytes.data(), size);
+                   return kSuccess;
+                 }});
 }
 CUresult cuMemcpyDtoHAsync_v2(void *target, CUdeviceptr source, size_t size,
                               CUstream stream) {
@@ -139,6 +148,22 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source,
   ENTER("cuMemcpyDtoDAsync_v2", true);
   return submit(stream,
                 {"copy", [=] { return copyBytes(target, source, size); }});
+}
+CUresult cuMemcpy2DAsync_v2(const CUcopy2D *copy, CUstream stream) {
+  ENTER("cuMemcpy2DAsync_v2", true);
+  return submit(stream, {"rows", [copy = *copy] { return copyRows(copy); }});
+}
+CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count,
+                         CUstream stream) {
+  ENTER("cuMemsetD8Async", true);
+  return submit(stream,
+                {"fill", [=] { return fill(target, &value, 1, count); }});
+}
+CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, size_t count,
+                          CUstream stream) {
+  ENTER("cuMemsetD32Async", true);
+  return submit(stream,
+                {"fill", [=] { return fill(target, &value, 4, count); }});
 }
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                             int *keys, void **values) {
@@ -204,6 +229,20 @@ CUresult cuStreamCreate(CUstream *stream, unsigned) {
   ++state().live["stream"];
   return kSuccess;
 }
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags,
+                                    int priority) {
+  ENTER("cuStreamCreateWithPriority", true);
+  if (priority < -5 || priority > 0)
+    return kInvalidValue;
+  ++state().counts[priority == -5 ? "first streams" : "other streams"];
+  return cuStreamCreate(stream, flags);
+}
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  ENTER("cuCtxGetStreamPriorityRange", true);
+  *least = 0;
+  *greatest = -5;
+  return kSuccess;
+}
 CUresult cuStreamDestroy_v2(CUstream stream) {
   ENTER("cuStreamDestroy_v2", true);
   if (!state().streams.erase(stream))
@@ -221,7 +260,7 @@ CUresult cuStreamQuery(CUstream stream) {
   ENTER("cuStreamQuery", true);
   if (invalidates(stream))
     return kUnsupportedInCapture;
-  return state().isHung ? kErrorNotReady : kSuccess;
+  return drain() ? kSuccess : kErrorNotReady;
 }
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   ENTER("cuStreamWaitEvent", true);
@@ -324,7 +363,7 @@ CUresult cuEventQuery(CUevent event) {
   ENTER("cuEventQuery", true);
   if (reinterpret_cast<FakeEvent *>(event)->capture)
     return kCapturedEvent;
-  return state().isHung ? kErrorNotReady : kSuccess;
+  return drain() ? kSuccess : kErrorNotReady;
 }
 CUresult cuEventElapsedTime(float *millis, CUevent begin, CUevent end) {
   ENTER("cuEventElapsedTime", true);
@@ -364,7 +403,7 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
     return 400;
   if (invalidates(stream))
     return kUnsupportedInCapture;
-  return submit(stream, {"graph", [=] { return runSteps(*graph); }});
+  return state().streams.count(stream) || !stream ? runSteps(*graph) : 400;
 }
 CUresult cuGraphDestroy(CUgraph graph) {
   ENTER("cuGraphDestroy", true);

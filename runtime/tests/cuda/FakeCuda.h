@@ -7,6 +7,7 @@
 #define FUSION_RUNTIME_TESTS_CUDA_FAKECUDA_H
 
 #include <cstdint>
+#include <functional>
 
 extern "C" {
 /// Forgets counts, injected failures and a lost device; live objects stay.
@@ -18,9 +19,9 @@ uint64_t fakeCudaCount(const char *entry);
 /// The call of `entry` after `skipped` others gives `result`.
 void fakeCudaFail(const char *entry, uint64_t skipped, int result);
 /// "total" (bytes), "stolen" (of them, which nobody tells), "sm" (90),
-/// "devices", "version" (12080), "init" (result); until the next reset, the
-/// kernel with this number, from 1 on, never ends ("hang") or accesses a wrong
-/// address ("fault").
+/// "devices", "twins" (1: of one UUID), "version" (12080), "init" (result);
+/// until the next reset, the kernel with this number, from 1 on, never ends
+/// ("hang") or accesses a wrong address ("fault").
 void fakeCudaSet(const char *key, int64_t value);
 /// Objects that were made and not destroyed: "memory", "stream", "event",
 /// "module", "graph", "exec", "context" (retains), "pushed" (contexts).
@@ -35,6 +36,9 @@ void fakeCudaWrite(void *device, const void *host, uint64_t size);
 void *fakeCudaBytes(void *address);
 /// Work on `stream` that takes so many milliseconds; it may be captured.
 int fakeCudaSpend(void *stream, double millis);
+/// Work of another library: `act` gives 0, an error that the device is lost by,
+/// or 600 if it must be asked again.
+int fakeCudaSubmit(void *stream, const std::function<int()> &act);
 void fakeCudaRead(void *host, const void *device, uint64_t size);
 }
 

@@ -68,9 +68,22 @@ CUresult test::enter(const char *entry, bool needsContext) {
   return kIllegalAddress;
 }
 
+bool test::drain() {
+  State &fake = state();
+  while (!fake.isHung && !fake.pending.empty()) {
+    CUresult result = fake.pending.front().act();
+    if (result == kErrorNotReady)
+      return false;
+    fake.pending.pop_front();
+    if (result != kSuccess)
+      fake.isLost = true; // found when somebody waits
+  }
+  return !fake.isHung;
+}
+
 void test::waitForDevice() {
-  while (state().isHung)
-    sleep(1);
+  while (!drain())
+    usleep(1000);
 }
 
 Allocation *test::find(CUdeviceptr address, uint64_t size, uint64_t &offset) {
@@ -104,7 +117,12 @@ CUresult test::submit(CUstream stream, Step step) {
         reinterpret_cast<CUgraphNode>(capture->steps.size())};
     return kSuccess;
   }
-  return step.act();
+  CUresult result =
+      drain() || fake.pending.empty() ? step.act() : kErrorNotReady;
+  if (result != kErrorNotReady)
+    return result;
+  fake.pending.push_back(std::move(step));
+  return kSuccess;
 }
 
 bool test::invalidates(CUstream stream) {
@@ -121,6 +139,30 @@ CUresult test::copyBytes(CUdeviceptr target, CUdeviceptr source,
   if (!to || !from)
     return kIllegalAddress;
   std::memmove(to, from, size);
+  return kSuccess;
+}
+
+CUresult test::copyRows(const CUcopy2D &copy) {
+  if (copy.sourceType != kMemory2DDevice ||
+      copy.targetType != kMemory2DDevice || copy.sourcePitch < copy.width ||
+      copy.targetPitch < copy.width || copy.sourceX || copy.sourceY ||
+      copy.targetX || copy.targetY)
+    return kInvalidValue;
+  for (size_t row = 0; row < copy.height; ++row)
+    if (CUresult result =
+            copyBytes(copy.target + row * copy.targetPitch,
+                      copy.source + row * copy.sourcePitch, copy.width))
+      return result;
+  return kSuccess;
+}
+
+CUresult test::fill(CUdeviceptr target, const void *value, uint64_t size,
+                    uint64_t count) {
+  char *to = bytesAt(target, size * count);
+  if (!to)
+    return kIllegalAddress;
+  for (uint64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * size, value, size);
   return kSuccess;
 }
 
@@ -173,12 +215,9 @@ CUresult test::compute(const std::string &name,
 
 CUresult test::runSteps(const FakeGraph &graph) {
   state().clock += 0.05;
-  for (const Step &step : graph.steps) {
-    if (state().isHung)
-      break;
-    if (step.act() != kSuccess)
-      state().isLost = true; // found when somebody waits
-  }
+  for (const Step &step : graph.steps)
+    state().pending.push_back(step);
+  drain();
   return kSuccess;
 }
 
@@ -209,6 +248,7 @@ void fakeCudaReset() {
   fake.isLost = fake.isHung = fake.isTold = false;
   fake.settings["hang"] = fake.settings["fault"] = 0;
   fake.capture.reset();
+  fake.pending.clear();
 }
 uint64_t fakeCudaCount(const char *entry) { return state().counts[entry]; }
 void fakeCudaFail(const char *entry, uint64_t skipped, int result) {
@@ -257,6 +297,10 @@ int fakeCudaSpend(void *stream, double millis) {
                                                   state().clock += millis;
                                                   return kSuccess;
                                                 }});
+}
+int fakeCudaSubmit(void *stream, const std::function<int()> &act) {
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  return submit(static_cast<CUstream>(stream), {"other", act, true});
 }
 void fakeCudaRead(void *host, const void *device, uint64_t size) {
   std::memcpy(host, bytesAt(reinterpret_cast<CUdeviceptr>(device), size), size);

@@ -9,6 +9,7 @@
 
 #include "Driver.h"
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -68,6 +69,7 @@ struct State {
   std::map<std::string, int64_t> settings{{"total", int64_t(1) << 30},
                                           {"sm", 90},
                                           {"devices", 1},
+                                          {"twins", 0},
                                           {"version", 12080},
                                           {"init", 0},
                                           {"stolen", 0},
@@ -78,6 +80,7 @@ struct State {
   std::set<CUstream> streams;
   std::set<FakeGraph *> graphs, executables;
   std::unique_ptr<Capture> capture;
+  std::deque<Step> pending;    ///< behind one that waits for another process
   std::set<std::string> names; ///< of functions, as handles
   uint64_t used = 0;
   double clock = 0;     ///< milliseconds of the device
@@ -95,12 +98,15 @@ State &state();
 CUcontext theContext();
 /// The beginning of every entry: counts it, and says how it fails, if it does.
 CUresult enter(const char *entry, bool needsContext);
+/// Does what can be done of `pending`; whether the device is done.
+bool drain();
 /// What waits for a kernel that never ends never returns.
 void waitForDevice();
 Allocation *find(CUdeviceptr address, uint64_t size, uint64_t &offset);
 /// The bytes behind a device address, or null (and the device is lost).
 char *bytesAt(CUdeviceptr address, uint64_t size);
-/// Does `step` now, or notes it if `stream` is captured.
+/// Does `step` now, or notes it if `stream` is captured. A step that gives
+/// kErrorNotReady is done again, and what comes next waits for it.
 CUresult submit(CUstream stream, Step step);
 /// Whether `stream` is captured; what asks can't be, and the capture is lost.
 bool invalidates(CUstream stream);
@@ -110,6 +116,9 @@ bool release(CUdeviceptr pointer);
 CUresult compute(const std::string &name,
                  const std::vector<CUdeviceptr> &operands, uint64_t count);
 CUresult runSteps(const FakeGraph &graph);
+CUresult copyRows(const CUcopy2D &copy);
+CUresult fill(CUdeviceptr target, const void *value, uint64_t size,
+              uint64_t count);
 /// A kernel on the device: computes, never ends or goes wrong, as set.
 CUresult runKernel(const std::string &name,
                    const std::vector<CUdeviceptr> &operands, uint64_t count);

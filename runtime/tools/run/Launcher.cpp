@@ -464,20 +464,23 @@ void Launcher::printResults() {
     return;
   }
   std::string list;
-  double slowest = 0;
+  double slowest = 0, slowestDevice = 0;
+  auto numberOf = [](const std::string &text, const std::string &key) {
+    size_t at = text.find(key);
+    return at == std::string::npos ? 0.0 : std::atof(&text[at + key.size()]);
+  };
   for (size_t i = 0; i < children.size(); ++i) {
     std::string text = readAll(children[i].out);
     while (!text.empty() && text.back() == '\n')
       text.pop_back();
-    const std::string key = "\"median_us\": ";
-    size_t at = text.find(key);
-    if (at != std::string::npos)
-      slowest = std::max(slowest, std::atof(&text[at + key.size()]));
+    slowest = std::max(slowest, numberOf(text, "\"median_us\": "));
+    slowestDevice =
+        std::max(slowestDevice, numberOf(text, "\"device_median_us\": "));
     list += (i ? ",\n  " : "\n  ") + (text.empty() ? "null" : text);
   }
-  std::printf("{\"ranks\": %zu, \"slowest_median_us\": %.3f, \"per_rank\": "
-              "[%s\n]}\n",
-              children.size(), slowest, list.c_str());
+  std::printf("{\"ranks\": %zu, \"slowest_median_us\": %.3f, "
+              "\"slowest_device_us\": %.3f, \"per_rank\": [%s\n]}\n",
+              children.size(), slowest, slowestDevice, list.c_str());
 }
 
 Status Launcher::run() {

@@ -126,20 +126,13 @@ void fusion::rt::endProcess(const Status &reason) {
 static Status joinAndRun(const RunOptions &options,
                          const std::shared_ptr<LoadedModule> &module,
                          RankContext &context, const std::string &address,
-                         bool isLaunched) {
-  auto identity = makeIdentity(options, *module, context);
-  if (!identity) {
-    // The hub hears of it only from who has joined.
-    if (isLaunched)
-      std::fprintf(stderr, "error: %s\n", identity.status().message().c_str());
-    return identity.status();
-  }
+                         Identity &identity) {
   context.link->waiting = &context.progress->waiting;
-  injectIdentity(options.faults, context.rank, *identity);
+  injectIdentity(options.faults, context.rank, identity);
   injectAt(Stage::Start, options.faults, context.rank, context.link);
   // The hub knows which ranks are missing: it speaks first.
   FUSION_RT_TRY(
-      context.link->join(*identity, options.initTimeout + kStopSeconds));
+      context.link->join(identity, options.initTimeout + kStopSeconds));
   context.progress->setPhase(RankProgress::Loading);
   if (runsOnGpu(options, *module)) {
     context.deviceCommunicator = makeDeviceCommunicator(
@@ -172,7 +165,16 @@ int fusion::rt::runRank(const RunOptions &options,
                         const std::shared_ptr<LoadedModule> &module,
                         RankContext &context, const std::string &address,
                         Status *error) {
-  Status status = joinAndRun(options, module, context, address, !error), end;
+  auto identity = makeIdentity(options, *module, context);
+  if (!identity) {
+    // The hub hears only of who has joined: a launcher reads this.
+    if (error)
+      *error = identity.status();
+    else
+      std::fprintf(stderr, "error: %s\n", identity.status().message().c_str());
+    return int(identity.status().code());
+  }
+  Status status = joinAndRun(options, module, context, address, *identity), end;
   if (status.ok() || status.code() == Code::CheckFailed) {
     context.progress->setPhase(RankProgress::Ending);
     injectAt(Stage::End, options.faults, context.rank, context.link);

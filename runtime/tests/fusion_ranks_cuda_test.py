@@ -1,0 +1,222 @@
+"""Ranks on GPUs that are none: the tests' driver and NCCL; see run_support.py."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+from run_support import (BIN, FAKE_CUDA, main, make, results_of_collectives)
+
+FOLDERS = f"{FAKE_CUDA}:{FAKE_CUDA.parent / 'fake-nccl'}"
+
+
+class CudaRanks(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="fusion-ranks-cuda-")
+        self.path = pathlib.Path(self.folder.name)
+        self.out = self.path / "out"
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def command(self, module, ranks, *arguments):
+        return [BIN / "fusion-run", module, "--trust=all", "--init-timeout=20",
+                "--collective-timeout=20", "--ranks", str(ranks),
+                *map(str, arguments)]
+
+    def environment(self, settings="devices=8", nccl="", folders=FOLDERS):
+        return {**os.environ, "LD_LIBRARY_PATH": folders,
+                "FUSION_FAKE_CUDA": settings, "FUSION_FAKE_NCCL": nccl,
+                "TMPDIR": str(self.path)}
+
+    def run_ranks(self, module, ranks, *arguments, **environment):
+        return subprocess.run(
+            self.command(module, ranks, *arguments), capture_output=True,
+            text=True, timeout=60, env=self.environment(**environment))
+
+    def expect(self, result, code, *parts):
+        self.assertEqual(result.returncode, code, result.stderr)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+        if code not in (0, 1):
+            self.assertTrue(result.stderr.startswith("error: "), result.stderr)
+        return result
+
+    def within(self, seconds, *arguments, **environment):
+        start = time.monotonic()
+        result = self.run_ranks(*arguments, **environment)
+        self.assertLess(time.monotonic() - start, seconds, result.stderr)
+        return result
+
+    def load(self, rank, name):
+        return np.load(self.out / f"rank{rank}/{name}.npy")
+
+    def collectives(self, sizes, *arguments):
+        """Every collective on a mesh against numpy."""
+        n = int(np.prod(sizes))
+        mesh = ",".join(f"{name}={size}" for name, size in zip("abc", sizes))
+        module = make(f"cuda:collectives:{mesh}", self.path / f"{n}.fsn")
+        # Relu is a copy here.
+        x = np.random.default_rng(n).integers(0, 5, (2 * n * n, 3 * n))
+        np.save(self.path / "x.npy", x.astype("f4"))
+        self.expect(self.run_ranks(module, n, "--input",
+                                   f"x={self.path}/x.npy", "--output-dir",
+                                   self.out, *arguments), 0)
+        for rank in range(n):
+            for name, value in results_of_collectives(x, sizes, rank).items():
+                np.testing.assert_array_equal(
+                    self.load(rank, name), value,
+                    f"{name} of rank {rank} of {sizes}")
+
+    def test_every_collective_on_two_ranks(self):
+        self.collectives((2,))
+
+    def test_every_collective_on_three_ranks(self):
+        self.collectives((3,))
+
+    def test_every_collective_on_a_mesh(self):
+        self.collectives((2, 3))
+
+    def test_every_collective_command_by_command(self):
+        self.collectives((2,), "--nan-check")
+
+    def overlap(self, ranks=2, steps=3):
+        """y doubles and g is summed over the ranks, so often."""
+        return make(f"cuda:overlap:{ranks}:64:{steps}", self.path / "o.fsn")
+
+    def test_kernels_and_collectives_of_a_step(self):
+        x = [np.arange(64, dtype="f4") % 5 + rank for rank in range(2)]
+        for rank in range(2):
+            np.save(self.path / f"x{rank}.npy", x[rank])
+        inputs = [word for rank in range(2) for word in
+                  ("--input", f"x@{rank}={self.path}/x{rank}.npy")]
+        result = self.expect(self.run_ranks(
+            self.overlap(), 2, *inputs, "--output-dir", self.out, "--json"), 0)
+        for rank in range(2):
+            np.testing.assert_array_equal(self.load(rank, "y"), 8 * x[rank])
+            # The first sum, which both then have: twice itself, twice.
+            np.testing.assert_array_equal(self.load(rank, "g"),
+                                          4 * (x[0] + x[1]))
+        counts = json.loads(result.stdout)["per_rank"][1]["counts"]
+        self.assertEqual((counts["launches"], counts["collectives"]), (3, 3))
+
+    def test_all_ranks_replay_equally_often(self):
+        result = self.expect(self.run_ranks(
+            self.overlap(), 2, "--random-inputs", 1, "--bench", 4, "--json"), 0)
+        answer = json.loads(result.stdout)
+        benches = [each["bench"] for each in answer["per_rank"]]
+        # 2000 us of a run that takes 50 us by the fake's clock.
+        self.assertEqual([b["device_us"]["replays"] for b in benches], [40, 40])
+        self.assertAlmostEqual(answer["slowest_device_us"], 50, delta=0.1)
+        self.assertEqual(answer["slowest_median_us"],
+                         max(b["median_us"] for b in benches))
+
+    def test_each_rank_needs_a_gpu_of_its_own(self):
+        module = self.overlap()
+        random = ("--random-inputs", 1)
+        self.expect(self.within(10, module, 2, *random, settings="devices=1"),
+                    2, "rank 1: there is no GPU 1 for this rank",
+                    "the driver shows 1")
+        self.expect(self.within(10, module, 2, *random,
+                                settings="devices=2,twins=1"), 2,
+                    "ranks 0, 1 have one device, GPU-00000000-0000-0000-0000-"
+                    "000000000001")
+        self.expect(self.within(10, module, 2, *random, "--device", "3,3"), 2,
+                    "ranks 0, 1 have one device")
+        self.expect(self.within(10, module, 2, *random, "--device", "3"), 2,
+                    "--device names 1 GPUs, this host has a rank 1")
+        self.expect(self.within(10, module, 2, *random, "--device", "3,"), 2,
+                    "--device")
+        self.expect(self.run_ranks(module, 2, *random, "--device", "3,1"), 0)
+
+    def test_a_mesh_is_for_as_many_ranks(self):
+        module = self.overlap()
+        self.expect(self.run_ranks(module, 3, "--random-inputs", 1), 2,
+                    "the module is for 2 ranks")
+        alone = subprocess.run(
+            [BIN / "fusion-run", module, "--trust=all", "--random-inputs=1"],
+            capture_output=True, text=True, timeout=60, env=self.environment())
+        self.expect(alone, 2, "run it with --ranks 2")
+
+    def test_no_nccl_or_an_old_one(self):
+        module, random = self.overlap(), ("--random-inputs", 1)
+        empty = self.path / "empty"
+        empty.mkdir()
+        (empty / "libnccl.so.2").write_bytes(b"no library")
+        self.expect(self.within(10, module, 2, *random,
+                                folders=f"{FAKE_CUDA}:{empty}"), 5,
+                    "NCCL, which ranks on GPUs need, not found", "libnccl.so.2")
+        self.expect(self.within(10, module, 2, *random, nccl="old"), 5,
+                    "NCCL 2.17.5; install NCCL 2.18 or later")
+
+    def test_an_nccl_that_does_not_come_up(self):
+        self.expect(self.within(15, self.overlap(), 2, "--random-inputs", 1,
+                                "--init-timeout", 2, nccl="init-hang"), 8,
+                    "did not prepare its run in time (--init-timeout)")
+
+    def test_a_rank_that_does_not_come_to_nccl_is_named(self):
+        for rank in (0, 1):
+            self.expect(self.within(
+                15, self.overlap(), 2, "--random-inputs", 1, "--init-timeout",
+                2, "--inject", f"{rank}:load-hang"), 8,
+                f"rank {rank} did not prepare its run in time")
+
+    def test_no_memory_for_nccl(self):
+        self.expect(self.within(10, self.overlap(), 2, "--random-inputs", 1,
+                                nccl="memory"), 6, "out of memory")
+
+    def test_an_error_that_comes_up_by_itself(self):
+        # Three collectives warm NCCL up, the fifth is one of the step's.
+        result = self.within(10, self.overlap(), 2, "--random-inputs", 1,
+                             nccl="error=5")
+        self.expect(result, 7, "the network is gone")
+
+    def test_ranks_that_fail_in_a_step(self):
+        module, random = self.overlap(), ("--random-inputs", 1)
+        limits = ("--collective-timeout", 2)
+        for fault, code, part in (
+                ("1:kill:2", 7, "rank 1 was killed by signal 9"),
+                ("1:segv:2", 7, "rank 1 was killed by signal 11"),
+                ("0:kill:1", 7, "rank 0 was killed by signal 9"),
+                ("1:fail:3", 5, "rank 1: the library failed (injected)"),
+                ("1:stop:2", 8, "rank 1 stands still")):
+            with self.subTest(fault):
+                self.expect(self.within(20, module, 2, *random, *limits,
+                                        "--init-timeout", 30, "--output-dir",
+                                        self.out, "--inject", fault), code,
+                            part)
+                self.assertFalse(self.out.exists())
+
+    def test_a_rank_that_is_killed_or_stopped_while_steps_are_replayed(self):
+        for kind, code, part in (
+                (signal.SIGKILL, 7, "rank 1 was killed by signal 9"),
+                (signal.SIGSTOP, 8, "rank 1 stands still")):
+            job = subprocess.Popen(
+                self.command(self.overlap(), 2, "--random-inputs", 1, "--bench",
+                             1000000, "--collective-timeout", 2),
+                stderr=subprocess.PIPE, text=True, env=self.environment())
+            children = []
+            while len(children) < 2:
+                time.sleep(0.02)
+                children = pathlib.Path(
+                    f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+            time.sleep(1.5)  # both replay
+            self.assertIsNone(job.poll())
+            os.kill(int(children[1]), kind)
+            start = time.monotonic()
+            _, errors = job.communicate(timeout=30)
+            self.assertLess(time.monotonic() - start, 10)
+            self.assertEqual(job.returncode, code, errors)
+            self.assertIn(part, errors)
+            for child in children:
+                self.assertFalse(pathlib.Path(f"/proc/{child}").exists())
+
+
+if __name__ == "__main__":
+    main()
