@@ -167,6 +167,36 @@ class CudaRanks(unittest.TestCase):
                 2, "--inject", f"{rank}:load-hang"), 8,
                 f"rank {rank} did not prepare its run in time")
 
+    def start(self, *arguments, **environment):
+        """A job under way, and its ranks' processes."""
+        job = subprocess.Popen(
+            self.command(self.overlap(), 2, "--random-inputs", 1, *arguments),
+            stderr=subprocess.PIPE, text=True,
+            env=self.environment(**environment))
+        children = []
+        while len(children) < 2:
+            time.sleep(0.02)
+            children = pathlib.Path(
+                f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+        return job, list(map(int, children))
+
+    def finish(self, job, children, code, part, seconds=10):
+        start = time.monotonic()
+        _, errors = job.communicate(timeout=30)
+        self.assertLess(time.monotonic() - start, seconds)
+        self.assertEqual(job.returncode, code, errors)
+        self.assertIn(part, errors)
+        for child in children:
+            self.assertFalse(pathlib.Path(f"/proc/{child}").exists())
+
+    def test_a_rank_that_is_stopped_while_nccl_comes_up_is_named(self):
+        for rank in (0, 1):
+            job, children = self.start("--init-timeout", 3, nccl="init-hang")
+            time.sleep(1)
+            os.kill(children[rank], signal.SIGSTOP)
+            self.finish(job, children, 8,
+                        f"rank {rank} did not prepare its run in time")
+
     def test_no_memory_for_nccl(self):
         self.expect(self.within(10, self.overlap(), 2, "--random-inputs", 1,
                                 nccl="memory"), 6, "out of memory")
@@ -197,25 +227,12 @@ class CudaRanks(unittest.TestCase):
         for kind, code, part in (
                 (signal.SIGKILL, 7, "rank 1 was killed by signal 9"),
                 (signal.SIGSTOP, 8, "rank 1 stands still")):
-            job = subprocess.Popen(
-                self.command(self.overlap(), 2, "--random-inputs", 1, "--bench",
-                             1000000, "--collective-timeout", 2),
-                stderr=subprocess.PIPE, text=True, env=self.environment())
-            children = []
-            while len(children) < 2:
-                time.sleep(0.02)
-                children = pathlib.Path(
-                    f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+            job, children = self.start("--bench", 1000000,
+                                       "--collective-timeout", 2)
             time.sleep(1.5)  # both replay
             self.assertIsNone(job.poll())
-            os.kill(int(children[1]), kind)
-            start = time.monotonic()
-            _, errors = job.communicate(timeout=30)
-            self.assertLess(time.monotonic() - start, 10)
-            self.assertEqual(job.returncode, code, errors)
-            self.assertIn(part, errors)
-            for child in children:
-                self.assertFalse(pathlib.Path(f"/proc/{child}").exists())
+            os.kill(children[1], kind)
+            self.finish(job, children, code, part)
 
 
 if __name__ == "__main__":

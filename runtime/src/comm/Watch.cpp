@@ -132,8 +132,12 @@ std::string Watch::table(const std::vector<RankView> &ranks) const {
 
 int Watch::lateStarter(const std::vector<RankView> &ranks) {
   int late = -1;
+  auto key = [&](size_t i) {
+    return std::make_tuple(ranks[i].stopped, !ranks[i].waiting);
+  };
   for (size_t i = 0; i < ranks.size(); ++i)
-    if (ranks[i].phase < RankProgress::Ready && (late < 0 || !ranks[i].waiting))
+    if (ranks[i].phase < RankProgress::Ready &&
+        (late < 0 || key(i) > key(size_t(late))))
       late = int(i);
   return late;
 }

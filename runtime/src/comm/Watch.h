@@ -53,7 +53,8 @@ public:
   /// Whether half of the limit has passed, the first time.
   bool isSlow();
 
-  /// The rank that keeps the job from starting, or -1.
+  /// The rank that keeps the job from starting, or -1: one that stands still
+  /// before one that waits for no other.
   static int lateStarter(const std::vector<RankView> &ranks);
 
   /// "rank 2 is at command 117 'x' (all_reduce), ..." of all ranks.

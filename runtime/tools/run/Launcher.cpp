@@ -257,7 +257,10 @@ std::vector<RankView> Launcher::views() {
   for (size_t i = 0; i < children.size(); ++i) {
     if (hub.ranks[i].done)
       list[i].phase = RankProgress::Done;
-    list[i].stopped = watch.isNearLimit() && isStopped(children[i].pid);
+    bool isLate = list[i].phase < RankProgress::Ready &&
+                  monotonicSeconds() - started > options.initTimeout;
+    list[i].stopped =
+        (watch.isNearLimit() || isLate) && isStopped(children[i].pid);
   }
   return list;
 }
