@@ -119,8 +119,18 @@ Status CudaExecutor::enqueueCollective(size_t index, int64_t batch,
     run.parts.push_back(std::move(buffer));
   }
   Status status = options.deviceCommunicator->enqueue(run, stream);
-  return status.ok() ? status
-                     : Status(status.code(), status.message(), command.name);
+  if (!status.ok())
+    return Status(status.code(), status.message(), command.name);
+  int capture = kNotCapturing;
+  unsigned long long id = 0;
+  CUgraph graph = nullptr;
+  const CUgraphNode *nodes = nullptr;
+  size_t count = 0;
+  if (driver->streamCaptureInfo(stream, &capture, &id, &graph, &nodes,
+                                &count) == kSuccess &&
+      capture == kCapturing)
+    foreignNodes.insert(foreignNodes.end(), nodes, nodes + count);
+  return {};
 }
 
 void CudaExecutor::enterStep(uint32_t command) {

@@ -171,6 +171,8 @@ private:
   std::vector<std::string> said; ///< notes for the user
   std::vector<Group> groups;     ///< of ranks; empty: no collectives
   uint32_t firstCollective = 0;
+  /// Nodes of the capture under way that are NCCL's.
+  std::vector<CUgraphNode> foreignNodes;
   int64_t waitingIn = -1; ///< the command given to `enterStep`
   /// The workspace is one part of `workspaceSize` bytes a stream.
   uint64_t arenaSize = 0, constantsSize = 0, workspaceSize = 0, stagingSize = 0;

@@ -24,11 +24,15 @@ bool CudaExecutor::isBehindKernel(CUstream stream) const {
   CUgraph graph = nullptr;
   const CUgraphNode *nodes = nullptr;
   size_t count = 0;
+  // Another library's kernel says nothing of when its results are there for a
+  // launch before its end.
   return driver->streamCaptureInfo(stream, &capture, &id, &graph, &nodes,
                                    &count) == kSuccess &&
          capture == kCapturing && count == 1 &&
          driver->graphNodeType(nodes[0], &type) == kSuccess &&
-         type == kNodeKernel;
+         type == kNodeKernel &&
+         std::find(foreignNodes.begin(), foreignNodes.end(), nodes[0]) ==
+             foreignNodes.end();
 }
 
 Status CudaExecutor::launch(const KernelLaunch &launch, int64_t batch,
@@ -111,6 +115,7 @@ Status CudaExecutor::enqueueCommand(size_t index, int64_t batch,
 
 Status CudaExecutor::enqueueAll(int64_t batch, BatchPlan &plan,
                                 CUstream first) {
+  foreignNodes.clear();
   // All streams begin with the first one, and end in it.
   CUevent *joins = events.data() + program.events;
   if (streams.size() > 1)

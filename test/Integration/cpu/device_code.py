@@ -152,6 +152,22 @@ def checkOptions(folder):
     checks.check("fp is recorded", "provenance fp: fast" in first.said)
 
 
+def checkRanks(folder):
+    """A step of two ranks for a GPU: the sum of what each computes."""
+    text = """func.func @main(%x: tensor<8x64xf32> {fusion.batch_arg}, %w: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = fusion.relu %x : tensor<8x64xf32>
+  %1 = fusion.reduce sum, %0 dims = [0] : tensor<8x64xf32>
+  %2 = fusion.add %1, %w : tensor<64xf32>
+  return %2 : tensor<64xf32>
+}
+"""
+    for target in TARGETS:
+        made = Compiled(folder, text, f"--target=cuda:{target}", "--mesh=dp=2")
+        collectives = re.findall(r" collective '.*': (\w+) sum .*on \[dp\] f32 \[64\]", made.said)
+        checks.check(f"ranks, {target}: one reduction", collectives == ["all_reduce"], collectives)
+        checks.check(f"ranks, {target}: kernels", len(made.entries) >= 2 and len(made.kernels) == len(made.entries), made.entries)
+
+
 def checkTf32(folder):
     """What --allow-tf32 reaches: the calls on f32, where it was asked for."""
     left, right = "tensor<64x32x{}>", "tensor<32x16x{}>"
@@ -298,6 +314,7 @@ def main():
         checkAccesses(folder)
         checkSpills(folder)
         checkOptions(folder)
+        checkRanks(folder)
         checkTf32(folder)
         checkAttentionGrad(folder)
         checkFaults(folder)
