@@ -18,8 +18,6 @@
 
 using namespace fusion::rt;
 
-static constexpr double kLimit = 120;
-
 Program test::meshProgram(std::vector<uint32_t> sizes,
                           std::vector<std::vector<uint32_t>> groups) {
   Program program;
@@ -37,18 +35,17 @@ Program test::meshProgram(std::vector<uint32_t> sizes,
 
 static std::string
 runRank(const Program &program, uint32_t rank, uint32_t size, int socket,
+        const test::MakeCommunicator &make,
         const std::function<std::string(Communicator &)> &body) {
   RankLink link(socket, "token", "the test", 0);
   Status status = link.join(
       {{"rank", std::to_string(rank)}, {"ranks", std::to_string(size)}}, 30);
   if (!status.ok())
     return status.message();
-  auto transports = openTransports("127.0.0.1");
-  if (!transports)
-    return transports.status().message();
-  auto communicator = makeHostCommunicator(
-      rank, size, *transports,
-      std::shared_ptr<Rendezvous>(&link, [](Rendezvous *) {}), 10);
+  auto communicator =
+      make(rank, size, std::shared_ptr<Rendezvous>(&link, [](Rendezvous *) {}));
+  if (!communicator)
+    return "no communicator";
   status = communicator->connect(groupsOf(program, rank));
   std::string text = status.ok() ? body(*communicator) : status.message();
   // Nobody leaves while others may still read from it.
@@ -61,6 +58,22 @@ runRank(const Program &program, uint32_t rank, uint32_t size, int socket,
 std::vector<std::string>
 test::onRanks(const Program &program,
               const std::function<std::string(Communicator &)> &body) {
+  auto make = [](uint32_t rank, uint32_t size,
+                 std::shared_ptr<Rendezvous> rendezvous) {
+    auto transports = openTransports("127.0.0.1");
+    if (!transports)
+      std::fprintf(stderr, "%s\n", transports.status().message().c_str());
+    return transports ? makeHostCommunicator(rank, size, *transports,
+                                             std::move(rendezvous), 10)
+                      : nullptr;
+  };
+  return onRanks(program, make, body);
+}
+
+std::vector<std::string>
+test::onRanks(const Program &program, const MakeCommunicator &make,
+              const std::function<std::string(Communicator &)> &body,
+              double limit) {
   uint32_t size = rankCount(program.mesh);
   std::vector<std::string> texts(size);
   std::vector<pid_t> children(size);
@@ -77,7 +90,7 @@ test::onRanks(const Program &program,
       for (int file : ours)
         close(file);
       close(ends[0]);
-      std::string text = runRank(program, rank, size, ends[1], body);
+      std::string text = runRank(program, rank, size, ends[1], make, body);
       if (!text.empty())
         std::fprintf(stderr, "rank %u: %s\n", rank, text.c_str());
       _exit(text.empty() ? 0 : 1);
@@ -86,7 +99,7 @@ test::onRanks(const Program &program,
     ours.push_back(ends[0]);
     hub.add(ends[0], int(rank));
   }
-  double end = monotonicSeconds() + kLimit;
+  double end = monotonicSeconds() + limit;
   bool finished = false;
   size_t left = size;
   while (left > 0 && monotonicSeconds() < end) {

@@ -5,6 +5,7 @@
 #include "Communicator.h"
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,17 @@ Program meshProgram(std::vector<uint32_t> sizes,
 std::vector<std::string>
 onRanks(const Program &program,
         const std::function<std::string(Communicator &)> &body);
+
+/// Makes the communicator of a rank.
+using MakeCommunicator = std::function<std::unique_ptr<Communicator>(
+    uint32_t rank, uint32_t size, std::shared_ptr<Rendezvous> rendezvous)>;
+
+/// The same with communicators of another kind. `limit`: seconds after which a
+/// rank is said to hang.
+std::vector<std::string>
+onRanks(const Program &program, const MakeCommunicator &make,
+        const std::function<std::string(Communicator &)> &body,
+        double limit = 120);
 
 } // namespace fusion::rt::test
 

@@ -81,6 +81,43 @@ struct CUcopy2D {
   size_t width = 0, height = 0; ///< bytes, rows
 };
 
+/// CUDA_MEMCPY3D: a box of bytes. Addresses and pitches in bytes, heights in
+/// rows.
+struct CUDA_MEMCPY3D {
+  size_t sourceX, sourceY, sourceZ, sourceLod;
+  int sourceType; ///< kMemoryTypeDevice
+  const void *sourceHost;
+  CUdeviceptr source;
+  void *sourceArray, *reserved0;
+  size_t sourcePitch, sourceHeight;
+  size_t targetX, targetY, targetZ, targetLod;
+  int targetType;
+  void *targetHost;
+  CUdeviceptr target;
+  void *targetArray, *reserved1;
+  size_t targetPitch, targetHeight;
+  size_t width, height, depth;
+};
+
+/// Memory of another process.
+struct CUipcMemHandle {
+  char data[64];
+};
+constexpr unsigned kIpcEnablePeerAccess = 1;
+
+/// One operation of a stream on a word of memory, of those that are used.
+constexpr int kMemOpWait = 1, kMemOpWrite = 2; ///< of 32 bits
+constexpr unsigned kMemOpWaitEqual = 1;
+struct CUstreamBatchMemOpParams {
+  int operation;
+  CUdeviceptr address;
+  uint64_t value;
+  unsigned flags;
+  CUdeviceptr alias;
+  uint64_t pad;
+};
+constexpr unsigned kMostMemOps = 255; ///< in one batch
+
 struct CUgraphExecUpdateResultInfo {
   int result;
   CUgraphNode errorNode, errorFromNode;
@@ -117,6 +154,13 @@ struct CUgraphExecUpdateResultInfo {
         CUstream)                                                              \
   ENTRY(fillWords, "cuMemsetD32Async", CUdeviceptr, unsigned, size_t,          \
         CUstream)                                                              \
+  ENTRY(copyBox, "cuMemcpy3DAsync_v2", const CUDA_MEMCPY3D *, CUstream)        \
+  ENTRY(ipcGetMemHandle, "cuIpcGetMemHandle", CUipcMemHandle *, CUdeviceptr)   \
+  ENTRY(ipcOpenMemHandle, "cuIpcOpenMemHandle_v2", CUdeviceptr *,              \
+        CUipcMemHandle, unsigned)                                              \
+  ENTRY(ipcCloseMemHandle, "cuIpcCloseMemHandle", CUdeviceptr)                 \
+  ENTRY(streamBatchMemOp, "cuStreamBatchMemOp_v2", CUstream, unsigned,         \
+        CUstreamBatchMemOpParams *, unsigned)                                  \
   ENTRY(moduleLoad, "cuModuleLoadDataEx", CUmodule *, const void *, unsigned,  \
         int *, void **)                                                        \
   ENTRY(moduleUnload, "cuModuleUnload", CUmodule)                              \

@@ -169,7 +169,8 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                             int *keys, void **values) {
   ENTER("cuModuleLoadDataEx", true);
   const char *text = static_cast<const char *>(image);
-  bool isPtx = !std::strncmp(text, "// PTX of the tests", 19);
+  bool isPtx = !std::strncmp(text, "// PTX of the tests", 19) ||
+               (!std::strncmp(text, "//", 2) && std::strstr(text, kWaitKernel));
   if (!isPtx && std::strncmp(text, "cubin of the tests", 18) != 0) {
     for (unsigned i = 0; i < count; ++i)
       if (keys[i] == 5)
@@ -191,7 +192,7 @@ CUresult cuModuleUnload(CUmodule) {
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
   ENTER("cuModuleGetFunction", true);
   for (const char *known :
-       {"relu", "add", "twice", "exponential", "poison", "spin"})
+       {"relu", "add", "twice", "exponential", "poison", "spin", kWaitKernel})
     if (!std::strcmp(name, known)) {
       const std::string &kept = *state().names.insert(name).first;
       *function =
@@ -203,6 +204,9 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
                           void **parameters, void **extra) {
   ENTER("cuLaunchKernelEx", true);
+  const std::string &name = *reinterpret_cast<std::string *>(function);
+  if (name == kWaitKernel)
+    return launchWait(*config, parameters);
   if (config->gridX == 0 || config->gridY != 1 || config->gridZ != 1 ||
       config->blockX != 32 || config->blockY != 1 || config->blockZ != 1 ||
       config->sharedBytes != 0 || config->attributeCount > 1 || extra)
@@ -212,7 +216,6 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
       return kInvalidValue;
     ++state().counts["early launches"];
   }
-  const std::string &name = *reinterpret_cast<std::string *>(function);
   size_t count = name == "add" ? 3 : name == "twice" ? 1 : 2;
   // The arguments are read now, as the driver does.
   std::vector<CUdeviceptr> operands(count);

@@ -21,7 +21,8 @@ void fakeCudaFail(const char *entry, uint64_t skipped, int result);
 /// "total" (bytes), "stolen" (of them, which nobody tells), "sm" (90),
 /// "devices", "twins" (1: of one UUID), "version" (12080), "init" (result);
 /// until the next reset, the kernel with this number, from 1 on, never ends
-/// ("hang") or accesses a wrong address ("fault").
+/// ("hang") or accesses a wrong address ("fault"). "peers": 0, no
+/// other process' memory can be opened.
 void fakeCudaSet(const char *key, int64_t value);
 /// Objects that were made and not destroyed: "memory", "stream", "event",
 /// "module", "graph", "exec", "context" (retains), "pushed" (contexts).

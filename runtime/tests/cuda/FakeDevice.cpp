@@ -93,7 +93,7 @@ Allocation *test::find(CUdeviceptr address, uint64_t size, uint64_t &offset) {
     return nullptr;
   --next;
   offset = address - next->first;
-  uint64_t all = next->second.bytes.size();
+  uint64_t all = next->second.size;
   return offset <= all && size <= all - offset ? &next->second : nullptr;
 }
 
@@ -102,7 +102,7 @@ char *test::bytesAt(CUdeviceptr address, uint64_t size) {
   Allocation *memory = find(address, size, offset);
   if (!memory)
     state().isLost = true;
-  return memory ? memory->bytes.data() + offset : nullptr;
+  return memory ? memory->bytes.get() + offset : nullptr;
 }
 
 CUresult test::submit(CUstream stream, Step step) {
@@ -166,25 +166,37 @@ CUresult test::fill(CUdeviceptr target, const void *value, uint64_t size,
   return kSuccess;
 }
 
-CUdeviceptr test::allocate(uint64_t size, int device) {
-  uint64_t reserved = (size + 4095) / 4096 * 4096;
-  void *address = mmap(nullptr, reserved, PROT_NONE,
+CUdeviceptr test::addAllocation(Allocation allocation) {
+  allocation.reserved = (allocation.size + 4095) / 4096 * 4096;
+  void *address = mmap(nullptr, allocation.reserved, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED)
     return 0;
   auto pointer = reinterpret_cast<CUdeviceptr>(address);
-  // Not zeros: whatever is left unwritten shows.
-  state().memory[pointer] = {std::vector<char>(size, char(0xff)), device,
-                             reserved};
-  state().used += size;
+  if (!allocation.isForeign)
+    state().used += allocation.size;
+  state().memory[pointer] = std::move(allocation);
   return pointer;
+}
+
+CUdeviceptr test::allocate(uint64_t size, int device) {
+  Allocation made;
+  made.bytes.reset(new char[size], std::default_delete<char[]>());
+  // Not zeros: whatever is left unwritten shows.
+  std::memset(made.bytes.get(), 0xff, size);
+  made.size = size;
+  made.device = device;
+  return addAllocation(std::move(made));
 }
 
 bool test::release(CUdeviceptr pointer) {
   auto known = state().memory.find(pointer);
   if (known == state().memory.end())
     return false;
-  state().used -= known->second.bytes.size();
+  if (!known->second.isForeign)
+    state().used -= known->second.size;
+  if (known->second.file >= 0)
+    close(known->second.file);
   munmap(reinterpret_cast<void *>(pointer), known->second.reserved);
   state().memory.erase(known);
   return true;
@@ -219,6 +231,15 @@ CUresult test::runSteps(const FakeGraph &graph) {
     state().pending.push_back(step);
   drain();
   return kSuccess;
+}
+
+void test::storeWord(char *word, uint32_t value) {
+  __atomic_store_n(reinterpret_cast<uint32_t *>(word), value, __ATOMIC_RELEASE);
+}
+
+bool test::isWord(const char *word, uint32_t value) {
+  return __atomic_load_n(reinterpret_cast<const uint32_t *>(word),
+                         __ATOMIC_ACQUIRE) == value;
 }
 
 CUresult test::runKernel(const std::string &name,
@@ -290,7 +311,7 @@ void fakeCudaWrite(void *device, const void *host, uint64_t size) {
 void *fakeCudaBytes(void *address) {
   uint64_t offset = 0;
   Allocation *memory = find(reinterpret_cast<CUdeviceptr>(address), 0, offset);
-  return memory ? memory->bytes.data() + offset : address;
+  return memory ? memory->bytes.get() + offset : address;
 }
 int fakeCudaSpend(void *stream, double millis) {
   return submit(static_cast<CUstream>(stream), {"time", [=] {

@@ -27,9 +27,12 @@ constexpr CUresult kInvalidValue = 1, kInvalidContext = 201, kNotFound = 500,
                    kUnjoined = 904, kCapturedEvent = 907, kUpdateFailure = 910;
 
 struct Allocation {
-  std::vector<char> bytes;
-  int device;
-  uint64_t reserved;
+  std::shared_ptr<char> bytes; ///< of the host
+  uint64_t size = 0;
+  int device = 0;
+  uint64_t reserved = 0;  ///< of addresses
+  int file = -1;          ///< that holds the bytes, once others may open them
+  bool isForeign = false; ///< of another process
 };
 
 /// One captured operation: what it is, for updates, and what it does.
@@ -74,7 +77,8 @@ struct State {
                                           {"init", 0},
                                           {"stolen", 0},
                                           {"hang", 0},
-                                          {"fault", 0}};
+                                          {"fault", 0},
+                                          {"peers", 1}};
   std::map<std::string, int64_t> live;
   std::map<CUdeviceptr, Allocation> memory;
   std::set<CUstream> streams;
@@ -112,6 +116,8 @@ CUresult submit(CUstream stream, Step step);
 bool invalidates(CUstream stream);
 CUresult copyBytes(CUdeviceptr target, CUdeviceptr source, uint64_t size);
 CUdeviceptr allocate(uint64_t size, int device);
+/// Addresses for bytes that lie in the host's memory, or 0.
+CUdeviceptr addAllocation(Allocation allocation);
 bool release(CUdeviceptr pointer);
 CUresult compute(const std::string &name,
                  const std::vector<CUdeviceptr> &operands, uint64_t count);
@@ -119,9 +125,16 @@ CUresult runSteps(const FakeGraph &graph);
 CUresult copyRows(const CUcopy2D &copy);
 CUresult fill(CUdeviceptr target, const void *value, uint64_t size,
               uint64_t count);
+/// Words that other processes read and write.
+bool isWord(const char *word, uint32_t value);
+void storeWord(char *word, uint32_t value);
 /// A kernel on the device: computes, never ends or goes wrong, as set.
 CUresult runKernel(const std::string &name,
                    const std::vector<CUdeviceptr> &operands, uint64_t count);
+
+/// The kernel that waits for other ranks.
+constexpr const char *kWaitKernel = "fusion_peer_wait";
+CUresult launchWait(const CUlaunchConfig &config, void **parameters);
 
 #define ENTER(entry, needsContext)                                             \
   std::lock_guard<std::recursive_mutex> lock(state().mutex);                   \
