@@ -242,6 +242,13 @@ std::string test::tryAll(Communicator &communicator, const Group &group,
     for (call.concatDim = 0; call.concatDim < 2; ++call.concatDim)
       if (!keep(one(call, {{members, members * size}, {members, members}})))
         return text;
+  // Of four dimensions: what is cut and what is joined may lie anywhere.
+  if (size > 1)
+    for (call.splitDim = 0; call.splitDim < 4; ++call.splitDim)
+      for (call.concatDim = 0; call.concatDim < 4; ++call.concatDim)
+        if (!keep(one(call, {{members, 2 * members, members, 3 * members},
+                             {2 * members, members, 2 * members, members}})))
+          return text;
   call = {};
   call.op = CollectiveOp::Broadcast;
   for (int64_t root : {int64_t(0), members - 1}) {

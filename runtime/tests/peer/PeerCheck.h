@@ -42,6 +42,13 @@ private:
   Program program;
 };
 
+/// Runs `body` as each of `ranks` ranks, in a process of its own. What went
+/// wrong, by rank; rank 0's rows are added to `rows`.
+std::vector<std::string>
+onDevices(uint32_t ranks, uint64_t arena,
+          const std::function<std::string(CheckRank &, Rows &)> &body,
+          Rows &rows);
+
 /// Times graphs by events.
 class Timer {
 public:

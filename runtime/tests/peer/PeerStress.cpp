@@ -39,8 +39,11 @@ using Origin = std::pair<uint32_t, uint32_t>;
 class Stress {
 public:
   Stress(CheckRank &self, const PeerMode &mode, bool isLoaded)
-      : self(self), mode(mode), load(self.device, 2048, 2048, 2048),
-        isLoaded(isLoaded && load.isThere()) {}
+      : self(self), mode(mode) {
+    if (isLoaded)
+      load = std::make_unique<Load>(self.device, 2048, 2048, 2048);
+  }
+  bool isLoaded() const { return load && load->isThere(); }
 
   std::string run(int replays, Rows &rows);
 
@@ -69,8 +72,7 @@ private:
 
   CheckRank &self;
   const PeerMode &mode;
-  Load load;
-  bool isLoaded;
+  std::unique_ptr<Load> load; ///< or none
   std::unique_ptr<DeviceCommunicator> communicator;
   std::vector<CUstream> streams;
   CUevent fork = nullptr;
@@ -141,9 +143,9 @@ void Stress::enqueue(CollectiveCall &call, std::vector<PartBuffer> parts,
 void Stress::enqueueRound(size_t round) {
   const Driver &driver = self.device.driver;
   uint32_t size = self.size, rank = self.rank;
-  if (isLoaded)
+  if (load)
     for (int i = 0; i < 3; ++i)
-      load.enqueue(streams[0]);
+      load->enqueue(streams[0]);
   self.device.check(driver.eventRecord(fork, streams[0]), "cuEventRecord");
   for (uint32_t stream = 1; stream < kStreams; ++stream)
     self.device.check(driver.streamWaitEvent(streams[stream], fork, 0),
@@ -321,7 +323,7 @@ std::string Stress::run(int replays, Rows &rows) {
                 "{\"section\": \"stress\", \"mode\": \"%s\", \"loaded\": %s, "
                 "\"replays\": %d, \"collectives\": %zu, \"seconds\": %.2f, "
                 "\"ok\": %s}",
-                mode.name, isLoaded ? "true" : "false", replays, calls.size(),
+                mode.name, isLoaded() ? "true" : "false", replays, calls.size(),
                 seconds, text.empty() ? "true" : "false");
   rows.push_back(row);
   device.driver.graphExecDestroy(graph);

@@ -1,0 +1,95 @@
+//===- PeerTest.cpp - Peer collectives on the tests' driver ---------------===//
+//
+// Ranks are processes that share memory as GPUs of one host do.
+//
+//===----------------------------------------------------------------------===//
+#include "CollectiveSuite.h"
+#include "FakeCuda.h"
+#include "PeerCheck.h"
+#include "RankTesting.h"
+
+#include <gtest/gtest.h>
+
+using namespace fusion::rt;
+using namespace fusion::rt::test;
+
+namespace {
+
+void conform(std::vector<uint32_t> sizes,
+             std::vector<std::vector<uint32_t>> axes,
+             DeviceRunner::Options options) {
+  Program program = meshProgram(std::move(sizes), std::move(axes));
+  auto make = [&](uint32_t rank, uint32_t size,
+                  std::shared_ptr<Rendezvous> rendezvous) {
+    return std::make_unique<DeviceRunner>(rank, size, std::move(rendezvous),
+                                          options);
+  };
+  auto texts = onRanks(program, make, [&](Communicator &communicator) {
+    std::vector<Group> groups = groupsOf(program, communicator.rank());
+    uint64_t command = 0;
+    for (size_t index = 0; index < groups.size(); ++index)
+      for (DType dtype : kSomeTypes)
+        for (int64_t size : {0, 1, 1009})
+          if (std::string text = tryAll(communicator, groups[index], index,
+                                        dtype, size, command, false);
+              !text.empty())
+            return text;
+    return std::string();
+  });
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    EXPECT_EQ(texts[rank], "") << "rank " << rank;
+}
+
+TEST(PeerCommunicator, OneRank) { conform({1}, {{0}}, {}); }
+TEST(PeerCommunicator, TwoRanks) {
+  for (const PeerMode &mode : peerModes())
+    for (bool isOutside : {false, true})
+      conform({2}, {{0}}, {isOutside, true, mode.options});
+}
+TEST(PeerCommunicator, ThreeRanks) {
+  for (bool isOutside : {false, true})
+    conform({3}, {{0}}, {isOutside, true, {}});
+}
+TEST(PeerCommunicator, EightRanks) {
+  conform({8}, {{0}}, {false, true, {}});
+  conform({8}, {{0}}, {true, false, {true, true}});
+}
+TEST(PeerCommunicator, MeshOfTwoAxes) {
+  conform({2, 3}, {{0}, {1}, {1, 0}}, {false, true, {}});
+}
+
+/// What a replay receives is what the next one sends: nothing may be lost.
+TEST(PeerCommunicator, ReplaysOfThreeGroups) {
+  for (uint32_t ranks : {2, 3}) {
+    Rows rows;
+    auto texts = onDevices(
+        ranks, uint64_t(192) << 20,
+        [](CheckRank &self, Rows &found) {
+          return checkStress(self, peerModes().front(), 7, false, found);
+        },
+        rows);
+    for (const std::string &text : texts)
+      EXPECT_EQ(text, "");
+    EXPECT_EQ(rows.size(), 1u);
+  }
+}
+
+/// All ranks hear of it, so that all take another transport.
+TEST(PeerCommunicator, MemoryThatCantBeOpenedIsNamedOnAllRanks) {
+  Program program = meshProgram({3}, {{0}});
+  auto make = [&](uint32_t rank, uint32_t size,
+                  std::shared_ptr<Rendezvous> rendezvous) {
+    if (rank == 1)
+      fakeCudaSet("peers", 0);
+    return std::make_unique<DeviceRunner>(rank, size, std::move(rendezvous),
+                                          DeviceRunner::Options());
+  };
+  auto texts = onRanks(program, make,
+                       [](Communicator &) { return std::string("connected"); });
+  for (const std::string &text : texts)
+    EXPECT_NE(text.find("rank 1 can't share its GPU's memory"),
+              std::string::npos)
+        << text;
+}
+
+} // namespace
