@@ -40,9 +40,9 @@
 // finished on all has members all of which come to it, unless something else
 // holds their streams up. Groups are independent as long as the device runs
 // their streams independently: see CUDA_DEVICE_MAX_CONNECTIONS in
-// docs/communication.md. If it runs all streams as one queue, its order is the
-// one of the captured graph, the same on all ranks, and the argument holds for
-// that one order.
+// docs/running-on-ranks.md. If it runs all streams as one queue, its order is
+// the one of the captured graph, the same on all ranks, and the argument holds
+// for that one order.
 //
 // Order of memory. A write of a stream memory operation comes after a fence of
 // the whole system over what the stream did before, and a copy is done when
