@@ -2,9 +2,10 @@
 //
 // A planned group writes a cheap value for groups behind it: if each of them
 // can compute it again and the cost model says that this pays, none of them
-// reads it and it is never written. A value is repeated only if neither what it
-// reads nor what reads it is: no op is repeated because another one is, so the
-// number of ops grows by no more than the number of readers.
+// reads it and it is never written. Cheap ops that only this value is computed
+// from come along: the widening cast in front of a product. A value is repeated
+// only if neither what it then reads nor what reads it is, so the number of ops
+// grows by no more than a few times the number of readers.
 //
 //===----------------------------------------------------------------------===//
 #include "VerticalPlan.h"
@@ -18,6 +19,9 @@ using namespace fusion;
 /// Readers among which a value may be repeated: of many, the one write that is
 /// saved is a small share.
 static constexpr unsigned kMaxReaders = 8;
+
+/// Ops that one repeated value may consist of.
+static constexpr unsigned kMaxRepeated = 4;
 
 namespace {
 
@@ -39,10 +43,14 @@ private:
 
   bool isCandidate(unsigned node) const;
   SmallVector<unsigned> getClosure(unsigned node) const;
+  /// Whether `node` is computed wherever it is read once `repeated` are.
+  bool isComputedAgain(unsigned node, ArrayRef<unsigned> repeated) const {
+    return isRepeated[node] || llvm::is_contained(repeated, node);
+  }
   std::optional<Change> getChange(unsigned node) const;
   bool escapes(unsigned node, ArrayRef<unsigned> members,
-               unsigned repeated) const;
-  void visit(ArrayRef<unsigned> members, unsigned repeated,
+               ArrayRef<unsigned> repeated) const;
+  void visit(ArrayRef<unsigned> members, ArrayRef<unsigned> repeated,
              llvm::function_ref<void(ArrayRef<Operation *>,
                                      llvm::function_ref<bool(Operation *)>)>
                  use) const;
@@ -101,14 +109,28 @@ bool RecomputePlanner::isCandidate(unsigned node) const {
   return true;
 }
 
-/// The node and the clones that it reads: they come along.
+/// The node and what comes along: the clones that it reads, and cheap ops of
+/// its group that nothing else reads.
 SmallVector<unsigned> RecomputePlanner::getClosure(unsigned node) const {
   llvm::SmallSetVector<unsigned, 8> closure;
   closure.insert(node);
+  unsigned count = 1;
+  auto isInside = [&](unsigned consumer) { return closure.contains(consumer); };
   for (unsigned at = 0; at < closure.size(); ++at)
-    for (unsigned producer : graph[closure[at]].producers)
-      if (graph[producer].isClone)
+    for (unsigned producer : graph[closure[at]].producers) {
+      const FuseNode &own = graph[producer];
+      if (own.isClone) {
         closure.insert(producer);
+        continue;
+      }
+      if (count == kMaxRepeated || closure.contains(producer) || own.escapes ||
+          isRepeated[producer] || groupOf[producer] != groupOf[node] ||
+          !(isCheapToRecompute(own.op) || isa<BroadcastOp>(own.op)) ||
+          !llvm::all_of(own.consumers, isInside))
+        continue;
+      closure.insert(producer);
+      ++count;
+    }
   return closure.takeVector();
 }
 
@@ -153,12 +175,12 @@ RecomputePlanner::getChange(unsigned node) const {
   return change;
 }
 
-/// Whether a value is read outside a group of `members`, if `repeated` is
-/// computed wherever it is read.
+/// Whether a value is read outside a group of `members`, if each of `repeated`
+/// is computed wherever it is read.
 bool RecomputePlanner::escapes(unsigned node, ArrayRef<unsigned> members,
-                               unsigned repeated) const {
+                               ArrayRef<unsigned> repeated) const {
   const FuseNode &own = graph[node];
-  if (own.isClone || node == repeated || isRepeated[node])
+  if (own.isClone || isComputedAgain(node, repeated))
     return false;
   if (own.escapes)
     return true;
@@ -167,13 +189,13 @@ bool RecomputePlanner::escapes(unsigned node, ArrayRef<unsigned> members,
     unsigned reader = consumer;
     while (graph[reader].isClone)
       reader = graph[reader].consumers.front();
-    return reader == repeated || isRepeated[reader] ||
+    return isComputedAgain(reader, repeated) ||
            !llvm::binary_search(members, consumer);
   });
 }
 
 void RecomputePlanner::visit(
-    ArrayRef<unsigned> members, unsigned repeated,
+    ArrayRef<unsigned> members, ArrayRef<unsigned> repeated,
     llvm::function_ref<void(ArrayRef<Operation *>,
                             llvm::function_ref<bool(Operation *)>)>
         use) const {
@@ -215,14 +237,14 @@ void RecomputePlanner::consider(unsigned node) {
   std::optional<Change> change = getChange(node);
   if (!change)
     return;
-  unsigned none = graph.size();
+  SmallVector<unsigned> repeated = getClosure(node);
   SmallVector<KernelWork> before, after;
   SmallVector<GroupKind> kinds;
   for (auto &[group, members] : change->groups) {
     bool isLegal = true;
     kinds.push_back(GroupKind::Loop);
     if (!members.empty())
-      visit(members, node, [&](auto ops, auto isRead) {
+      visit(members, repeated, [&](auto ops, auto isRead) {
         GroupVerdict verdict = legality.check(ops, isRead);
         // A group that will be cut writes what its parts share.
         isLegal =
@@ -237,7 +259,7 @@ void RecomputePlanner::consider(unsigned node) {
       });
     if (!isLegal)
       return;
-    visit(plan.groups[group].members, none, [&](auto ops, auto isRead) {
+    visit(plan.groups[group].members, {}, [&](auto ops, auto isRead) {
       before.push_back(
           computeKernelWork(ops, isRead, legality, model.getDevice()));
     });
@@ -256,7 +278,8 @@ void RecomputePlanner::consider(unsigned node) {
   report(node, profit);
   if (profit.refusal)
     return;
-  isRepeated[node] = true;
+  for (unsigned member : repeated)
+    isRepeated[member] = !graph[member].isClone;
   for (auto [i, entry] : llvm::enumerate(change->groups)) {
     PlannedGroup &group = plan.groups[entry.first];
     group.members = std::move(entry.second);

@@ -32,31 +32,80 @@ static constexpr int64_t kElementsOfThread = 16, kMaxParts = 1024;
 /// Elementwise ops in front of a reduction that are looked through.
 static constexpr size_t kMaxSources = 16;
 
-/// What `op` reduces, in `shape`. Elementwise ops that nothing else reads are
-/// computed in that shape: the first reduction can then take them in, which a
-/// reshape between would prevent.
-static Value reshapeSources(OpBuilder &builder, ReduceOp op,
-                            ArrayRef<int64_t> shape) {
+/// A cast whose operand is less to read than its result.
+static bool isWidening(Operation *op) {
+  return isa<CastOp>(op) &&
+         getElementBytes(getElementTypeOrSelf(op->getOperand(0))) <
+             getElementBytes(getElementTypeOrSelf(op->getResult(0)));
+}
+
+/// `op` of the same values in `shape`: dimension `dim` of what it gives became
+/// two there.
+static Value splitBroadcast(OpBuilder &builder, BroadcastOp op,
+                            ArrayRef<int64_t> shape, int64_t dim) {
+  Value input = op.getInput();
+  auto type = cast<RankedTensorType>(input.getType());
+  SmallVector<int64_t> inputShape, dims;
+  for (auto [i, d] : llvm::enumerate(op.getDims())) {
+    bool isSplit = d == dim && type.getDimSize(i) != 1;
+    if (isSplit)
+      inputShape.append({shape[dim], shape[dim + 1]});
+    else
+      inputShape.push_back(type.getDimSize(i));
+    dims.push_back(d > dim ? d + 1 : d);
+    if (isSplit)
+      dims.push_back(d + 1);
+  }
+  if (inputShape != type.getShape())
+    input =
+        ReshapeOp::create(builder, op.getLoc(), type.clone(inputShape), input);
+  return BroadcastOp::create(
+      builder, op.getLoc(),
+      cast<RankedTensorType>(op.getResult().getType()).clone(shape), input,
+      dims);
+}
+
+/// What the first of two reductions can take in, in the block's order:
+/// broadcasts, widening casts, and elementwise ops that nothing else reads.
+static SmallVector<Operation *> findSources(ReduceOp op) {
   auto type = cast<RankedTensorType>(op.getInput().getType());
-  // Readers before what they read.
   SmallVector<Operation *> sources;
   SmallVector<Value> open{op.getInput()};
   auto isInside = [&](Operation *user) {
     return user == op || llvm::is_contained(sources, user);
   };
+  auto isSource = [&](Operation *source) {
+    if (isa<BroadcastOp>(source))
+      return cast<RankedTensorType>(source->getOperand(0).getType())
+          .hasStaticShape();
+    return isa<ElementwiseOpInterface>(source) &&
+           source->getNumResults() == 1 &&
+           (isWidening(source) || llvm::all_of(source->getUsers(), isInside)) &&
+           llvm::all_of(source->getOperandTypes(), [&](Type operand) {
+             auto tensor = dyn_cast<RankedTensorType>(operand);
+             return tensor && tensor.getShape() == type.getShape();
+           });
+  };
   for (size_t i = 0; i < open.size() && sources.size() < kMaxSources; ++i) {
     Operation *source = open[i].getDefiningOp();
     if (!source || source->getBlock() != op->getBlock() || isInside(source) ||
-        !isa<ElementwiseOpInterface>(source) || source->getNumResults() != 1 ||
-        !llvm::all_of(source->getUsers(), isInside) ||
-        !llvm::all_of(source->getOperandTypes(), [&](Type operand) {
-          auto tensor = dyn_cast<RankedTensorType>(operand);
-          return tensor && tensor.getShape() == type.getShape();
-        }))
+        !isSource(source))
       continue;
     sources.push_back(source);
-    llvm::append_range(open, source->getOperands());
+    if (!isa<BroadcastOp>(source))
+      llvm::append_range(open, source->getOperands());
   }
+  llvm::sort(sources,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return sources;
+}
+
+/// What `op` reduces, in `shape`, where its dimension `dim` became two. Its
+/// sources are computed in that shape: a reshape behind them would keep them
+/// out of the reduction's kernel.
+static Value reshapeSources(OpBuilder &builder, ReduceOp op,
+                            ArrayRef<Operation *> sources,
+                            ArrayRef<int64_t> shape, int64_t dim) {
   IRMapping mapping;
   auto reshape = [&](Value value) {
     if (!mapping.contains(value))
@@ -66,7 +115,12 @@ static Value reshapeSources(OpBuilder &builder, ReduceOp op,
                       cast<RankedTensorType>(value.getType()).clone(shape),
                       value));
   };
-  for (Operation *source : llvm::reverse(sources)) {
+  for (Operation *source : sources) {
+    if (auto broadcast = dyn_cast<BroadcastOp>(source)) {
+      mapping.map(broadcast.getResult(),
+                  splitBroadcast(builder, broadcast, shape, dim));
+      continue;
+    }
     llvm::for_each(source->getOperands(), reshape);
     Value result = builder.clone(*source, mapping)->getResult(0);
     result.setType(cast<RankedTensorType>(result.getType()).clone(shape));
@@ -158,9 +212,11 @@ void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
       size->isRow ? KernelClass::RowReduce : KernelClass::ColumnReduce);
   double splitUs = wholeUs / std::min(1.0, share * parts) + device.launchGapUs +
                    kernel.fixedUs;
-  // What computes the values would be part of one kernel; the view of their
-  // parts keeps it out of the first of two.
-  if (Operation *producer = op.getInput().getDefiningOp())
+  // What else computes the values would be part of one kernel; the view of
+  // their parts keeps it out of the first of two.
+  SmallVector<Operation *> sources = findSources(op);
+  if (Operation *producer = op.getInput().getDefiningOp();
+      producer && !llvm::is_contained(sources, producer))
     if (OpFamily family = getOpFamily(producer);
         family == OpFamily::Elementwise || family == OpFamily::Injective)
       splitUs += 2 * wholeUs + device.launchGapUs +
@@ -191,7 +247,7 @@ void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
   SmallVector<int64_t> shape(type.getShape());
   shape[size->dim] /= parts;
   shape.insert(shape.begin() + size->dim, parts);
-  input = reshapeSources(builder, op, shape);
+  input = reshapeSources(builder, op, sources, shape, size->dim);
   if (wide != element)
     input = CastOp::create(builder, loc, type.clone(shape).clone(wide), input);
   SmallVector<int64_t> dims, kept;
@@ -220,6 +276,9 @@ void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
       << remark::metric("us_fused", splitText);
   op.getResult().replaceAllUsesWith(second);
   op.erase();
+  for (Operation *source : llvm::reverse(sources))
+    if (source->use_empty())
+      source->erase();
 }
 
 void SplitReductions::runOnOperation() {

@@ -44,6 +44,30 @@ func.func @stays_in_epilogue(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>, %
 
 // -----
 
+// A product's tail would write what it widened: the row's group does that itself
+// and reads the product. The cast comes along, since nothing else reads it.
+// CHECK-LABEL: func.func @recompute_with_cast
+// CHECK: fusion.group contraction {{.*}} -> tensor<8192x8192xbf16> {
+// CHECK-NEXT: fusion.matmul
+// CHECK-NEXT: fusion.yield
+// CHECK: fusion.group row_reduce
+// CHECK: fusion.cast
+// CHECK: fusion.mul
+// CHECK: return
+// REMARK: [Passed] recompute-cheap | {{.*}}producer=fusion.mul
+func.func @recompute_with_cast(%a: tensor<8192x64xbf16>, %b: tensor<64x8192xbf16>, %w: tensor<8192xf32>) -> (tensor<8192x8192xbf16>, tensor<8192xf32>, tensor<8192x8192xf32>) {
+  %0 = fusion.matmul %a, %b : tensor<8192x64xbf16>, tensor<64x8192xbf16>
+  %1 = fusion.cast %0 : tensor<8192x8192xbf16> to tensor<8192x8192xf32>
+  %2 = fusion.broadcast %w dims = [1] : tensor<8192xf32> to tensor<8192x8192xf32>
+  %3 = fusion.mul %1, %2 : tensor<8192x8192xf32>
+  %4 = fusion.reduce mean, %3 dims = [1] : tensor<8192x8192xf32>
+  %5 = fusion.broadcast %4 dims = [0] : tensor<8192xf32> to tensor<8192x8192xf32>
+  %6 = fusion.sub %3, %5 : tensor<8192x8192xf32>
+  return %0, %4, %6 : tensor<8192x8192xbf16>, tensor<8192xf32>, tensor<8192x8192xf32>
+}
+
+// -----
+
 // What is dear is never recomputed: exp is written once.
 // CHECK-LABEL: func.func @dear
 // CHECK-COUNT-1: fusion.exp

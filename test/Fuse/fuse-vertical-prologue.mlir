@@ -107,13 +107,18 @@ func.func @long_row(%x: tensor<8x4097xf64>, %w: tensor<4097x8xf64>) -> tensor<8x
 // -----
 
 // Not: what is read turned, the right side, a reduction along other rows, a value
-// that the epilogue reads too.
+// that the epilogue reads too. What reads that reduction is computed in the rows.
 // CHECK-LABEL: func.func @others
 // CHECK: fusion.group contraction
 // CHECK-NEXT: fusion.matmul
 // CHECK: fusion.group contraction
 // CHECK-NEXT: fusion.matmul
+// CHECK: fusion.group column_reduce
+// CHECK-NEXT: fusion.reduce
+// CHECK-NEXT: fusion.yield
 // CHECK: fusion.group contraction
+// CHECK-NEXT: fusion.broadcast
+// CHECK-NEXT: fusion.sub
 // CHECK-NEXT: fusion.matmul
 // CHECK: fusion.group contraction
 // CHECK-NEXT: fusion.matmul

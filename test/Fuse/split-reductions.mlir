@@ -47,8 +47,8 @@ func.func @kept(%x: tensor<8192x4096xf32>, %y: tensor<64x32xf32>,
 }
 
 // 2112 columns are a quarter of the threads: 1 us of bytes takes 4, or 1 and a
-// launch of 2 in parts. What computes the values then is a launch too, and
-// writes and reads them: 7.
+// launch of 2 in parts. What computes the values for others too then is a
+// launch, and writes and reads them: 7.
 // CHECK-LABEL: func.func @behind
 // CHECK-NEXT: fusion.reshape {{.*}} to tensor<4x142x2112xf32>
 // CHECK-NEXT: fusion.reduce
@@ -59,11 +59,11 @@ func.func @kept(%x: tensor<8192x4096xf32>, %y: tensor<64x32xf32>,
 // REMARK: 2112 results keep 25.0 % of the device busy: 4 parts first{{.*}}us_apart=4.00, us_fused=3.00
 // REMARK: 2112 results keep 25.0 % of the device busy, but two launches are not faster{{.*}}us_apart=4.00, us_fused=7.00
 func.func @behind(%x: tensor<568x2112xf32>, %y: tensor<568x2112xf32>)
-    -> (tensor<2112xf32>, tensor<2112xf32>) {
+    -> (tensor<2112xf32>, tensor<2112xf32>, tensor<568x2112xf32>) {
   %0 = fusion.reduce sum, %x dims = [0] : tensor<568x2112xf32>
   %1 = fusion.relu %y : tensor<568x2112xf32>
   %2 = fusion.reduce sum, %1 dims = [0] : tensor<568x2112xf32>
-  return %0, %2 : tensor<2112xf32>, tensor<2112xf32>
+  return %0, %2, %1 : tensor<2112xf32>, tensor<2112xf32>, tensor<568x2112xf32>
 }
 
 // The squares are computed in the parts' shape, in front of which the reshape
@@ -87,4 +87,31 @@ func.func @read_twice(%x: tensor<4096x4096xf32>) -> (tensor<f32>, tensor<4096x40
   %0 = fusion.exp %x : tensor<4096x4096xf32>
   %1 = fusion.reduce sum, %0 dims = [0, 1] : tensor<4096x4096xf32>
   return %1, %0 : tensor<f32>, tensor<4096x4096xf32>
+}
+
+// What others read too is widened again for each sum, not written wide; rows'
+// numbers are repeated in the parts' shape.
+// CHECK-LABEL: func.func @shared_cast
+// CHECK-NOT: -> {{.*}}tensor<8192x4096xf32>
+// CHECK: %[[MEAN:.*]] = fusion.reshape %{{.*}} : tensor<8192xf32> to tensor<4x2048xf32>
+// CHECK: %[[ROWS:.*]] = fusion.broadcast %[[MEAN]] dims = [0, 1] : tensor<4x2048xf32> to tensor<4x2048x4096xf32>
+// CHECK: %[[COLUMNS:.*]] = fusion.broadcast %{{.*}} dims = [2] : tensor<4096xf32> to tensor<4x2048x4096xf32>
+// CHECK: %[[ALL:.*]] = fusion.broadcast %{{.*}} dims = [0, 2] : tensor<1x4096xf32> to tensor<4x2048x4096xf32>
+// CHECK: %[[CENTERED:.*]] = fusion.sub %{{.*}}, %[[ROWS]]
+// CHECK-NEXT: %[[SCALED:.*]] = fusion.mul %[[CENTERED]], %[[COLUMNS]]
+// CHECK-NEXT: %[[SHIFTED:.*]] = fusion.add %[[SCALED]], %[[ALL]]
+// CHECK-NEXT: fusion.reduce sum, %[[SHIFTED]] dims = [1]
+func.func @shared_cast(%x: tensor<8192x4096xbf16>, %mean: tensor<8192xf32>,
+                       %scale: tensor<4096xf32>, %shift: tensor<1x4096xf32>)
+    -> (tensor<4096xf32>, tensor<4096xf32>) {
+  %0 = fusion.cast %x : tensor<8192x4096xbf16> to tensor<8192x4096xf32>
+  %1 = fusion.reduce sum, %0 dims = [0] : tensor<8192x4096xf32>
+  %2 = fusion.broadcast %mean dims = [0] : tensor<8192xf32> to tensor<8192x4096xf32>
+  %3 = fusion.broadcast %scale dims = [1] : tensor<4096xf32> to tensor<8192x4096xf32>
+  %4 = fusion.broadcast %shift dims = [0, 1] : tensor<1x4096xf32> to tensor<8192x4096xf32>
+  %5 = fusion.sub %0, %2 : tensor<8192x4096xf32>
+  %6 = fusion.mul %5, %3 : tensor<8192x4096xf32>
+  %7 = fusion.add %6, %4 : tensor<8192x4096xf32>
+  %8 = fusion.reduce sum, %7 dims = [0] : tensor<8192x4096xf32>
+  return %1, %8 : tensor<4096xf32>, tensor<4096xf32>
 }

@@ -87,7 +87,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
     sizes("--tied", action="store_true", help="gpt, llama: the embedding is the head's weights too")
     sizes("--untied", dest="tied", action="store_false", help="gpt, llama: the head has weights of its own")
     sizes("--dtype", choices=("f32", "bf16", "f16", "f64"),
-        help="of activations; parameters and state are f32, or f64 (default f32)")
+        help="of activations (default f32)")
+    sizes("--parameter-dtype", choices=("f32", "bf16", "f16", "f64"),
+        help="of parameters, moments and gradients (default f64 with --dtype f64, else f32); updates are computed in "
+             "f32 at least and rounded once")
     step = parser.add_argument_group("the step").add_argument
     step("--optimizer", choices=("adamw", "sgd"), default="adamw", help="default adamw")
     step("--momentum", type=_real, metavar="X", help="sgd (default 0.9; 0: none is kept)")
@@ -129,6 +132,8 @@ def make_model(name: str, given: dict, recompute: bool = False) -> Model:
         flag = "untied" if option == "tied" and not given[option] else option.replace("_", "-")
         _check(option not in _UNUSED[kind], f"--{flag}: {kind} has no use for it, leave it out")
     s = Sizes(**{**preset, **given})
+    _check(not s.parameter_dtype or (s.parameter_dtype == "f64") == (s.dtype == "f64"),
+           f"--parameter-dtype: {s.parameter_dtype} doesn't go with --dtype {s.dtype}, give both f64 or neither")
     _check(s.layers <= _MAX_LAYERS, f"--layers: {s.layers} is above {_MAX_LAYERS}; give fewer")
     if kind in ("gpt", "llama"):
         _check(s.hidden % s.heads == 0, f"--hidden: {s.hidden} is no multiple of --heads {s.heads}, change one")

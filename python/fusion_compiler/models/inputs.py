@@ -13,7 +13,7 @@ import os
 import numpy as np
 
 from ..errors import USAGE, FusionError
-from ..ir.module import STORAGE, Module
+from ..ir.module import STORAGE, Module, float_to_bits16
 from .model import Model
 
 
@@ -44,7 +44,9 @@ def make_inputs(module: Module, model: Model, seed: int, integers: bool = False)
         else:
             fan_in = max(int(np.prod(shape[1:])) if len(shape) == 4 else shape[0], 1)
             array = random.standard_normal(shape) / np.sqrt(fan_in if "embedding" not in name else 1)
-        result[name] = np.asarray(array).astype(dtype).reshape(shape)
+        array = np.asarray(array)
+        bits = value.dtype == "bf16"
+        result[name] = (float_to_bits16(array) if bits else array.astype(dtype)).reshape(shape)
     return result
 
 

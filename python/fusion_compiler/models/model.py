@@ -40,6 +40,12 @@ class Sizes:
     pool: str = "max"
     tied: bool = False
     dtype: str = "f32"  # of activations
+    parameter_dtype: str = ""  # of parameters, moments and gradients; "": f64 with f64 activations, else f32
+
+    @property
+    def wide(self) -> str:
+        """The type of updates, running statistics and scalars."""
+        return "f64" if self.dtype == "f64" else "f32"
 
 
 @dataclass

@@ -89,9 +89,9 @@ class Optimizer:
         b.loc = "rates"
         rate, one = rates.rate, number(b, 1.0, rates.rate)
         factor = clipped.factor if clipped else one
-        self.rate = self._narrow(rate)
+        self.rate = self._wide(rate)
         if hyper.optimizer == "sgd":
-            self.factor = self._narrow(factor) if clipped else None
+            self.factor = self._wide(factor) if clipped else None
             return
         # The corrections of m and v go to the rate and to epsilon, that of a clipped gradient to its weights.
         assert rates.step is not None
@@ -101,23 +101,26 @@ class Optimizer:
             for beta in (hyper.beta1, hyper.beta2)
         )
         root = b.unary("sqrt", second)
-        self.corrected_rate = self._narrow(b.binary("mul", b.binary("div", rate, first), root))
-        self.epsilon = self._narrow(b.binary("mul", root, number(b, hyper.epsilon, root)))
+        self.corrected_rate = self._wide(b.binary("mul", b.binary("div", rate, first), root))
+        self.epsilon = self._wide(b.binary("mul", root, number(b, hyper.epsilon, root)))
         decay = b.binary("sub", one, b.binary("mul", rate, number(b, hyper.weight_decay, rate)))
-        self.decay = self._narrow(decay)
+        self.decay = self._wide(decay)
         self.weights = [
-            self._narrow(b.binary("mul", factor, number(b, weight, factor)))
+            self._wide(b.binary("mul", factor, number(b, weight, factor)))
             for weight in (1 - hyper.beta1, math.sqrt(1 - hyper.beta2))
         ]
 
-    def _narrow(self, scalar: Value) -> Value:
-        return self.b.cast(scalar, self.dtype)
+    def _wide(self, x: Value) -> Value:
+        return self.b.cast(x, self.dtype)
 
     def update(self, p: Value, grad: Value, moments: list[Value], decays: bool) -> tuple[Value, list[Value]]:
         """The new parameter and moments; the old ones in a step that is skipped."""
         step = self._adamw if self.hyper.optimizer == "adamw" else self._sgd
-        new, new_moments = step(p, grad, moments, decays and self.hyper.weight_decay != 0)
-        return self.keep(new, p), [self.keep(n, o) for n, o in zip(new_moments, moments)]
+        # Computed in the type of the scalars and rounded once, where tensors are narrower.
+        wide_p, wide_grad, *wide_moments = (self._wide(x) for x in (p, grad, *moments))
+        new, new_moments = step(wide_p, wide_grad, wide_moments, decays and self.hyper.weight_decay != 0)
+        rounded, *rounded_moments = (self.b.cast(x, p.dtype) for x in (new, *new_moments))
+        return self.keep(rounded, p), [self.keep(n, o) for n, o in zip(rounded_moments, moments)]
 
     def keep(self, new: Value, old: Value) -> Value:
         return new if self.finite is None else self.b.select(self.finite, new, old)

@@ -45,8 +45,9 @@ class _Step:
         self.model, self.options = model, options
         self.module = Module()
         self.b = Builder(self.module)
+        self.dtype = model.sizes.wide
         # Of parameters, moments and gradients.
-        self.dtype = "f64" if model.sizes.dtype == "f64" else "f32"
+        self.stored = model.sizes.parameter_dtype or self.dtype
 
     def argument(self, name: str, dtype: str, shape, role: str, sharding: Optional[Sharding] = None) -> Value:
         value = Value(dtype, shape, name=f"a{len(self.module.arguments)}")
@@ -74,12 +75,12 @@ class _Step:
         model, hyper = self.model, self.options.hyper
         self.data = {name: self.argument(name, dtype, shape, "data") for name, dtype, shape in model.data}
         self.parameters = {
-            spec.name: self.argument(spec.name, self.dtype, spec.shape, "parameter", spec.sharding)
+            spec.name: self.argument(spec.name, self.stored, spec.shape, "parameter", spec.sharding)
             for spec in model.parameters
         }
         self.moments = {
             spec.name: [
-                self.argument(f"{spec.name}.{moment}", self.dtype, spec.shape, "state", spec.sharding)
+                self.argument(f"{spec.name}.{moment}", self.stored, spec.shape, "state", spec.sharding)
                 for moment in hyper.moments
             ]
             for spec in model.parameters
@@ -136,7 +137,7 @@ class _Step:
         for spec in self.model.statistics:
             old = self.moved[spec.name]
             kept = b.binary("mul", old, number(b, 1 - weight, old))
-            new = b.binary("mul", seen[spec.name], number(b, weight * spec.correction, old))
+            new = b.binary("mul", b.cast(seen[spec.name], old.dtype), number(b, weight * spec.correction, old))
             self.moved[spec.name] = b.binary("add", kept, new)
 
     def build(self) -> Module:

@@ -15,9 +15,14 @@ from ...ir.module import Value
 from ..tape import Tape
 
 
+def wide_type(x: Value) -> str:
+    """The type that `x` is computed with in several steps: f64, else f32."""
+    return "f64" if x.dtype == "f64" else "f32"
+
+
 def wide(b: Builder, x: Value) -> Value:
-    """`x` in the type that gradients are computed in: f64, else f32."""
-    return x if x.dtype == "f64" else b.cast(x, "f32")
+    """`x` in its `wide_type`."""
+    return b.cast(x, wide_type(x))
 
 
 def number(b: Builder, value: float, like: Value) -> Value:
@@ -100,16 +105,21 @@ def _gelu_erf_grad(b: Builder, x: Value, g: Value) -> Value:
 
 
 def _gelu_tanh_grad(b: Builder, x: Value, g: Value) -> Value:
-    """With u = sqrt(2 / pi) (x + 0.044715 x^3): (1 + tanh u) / 2 + x (1 - tanh^2 u) u' / 2."""
-    root = math.sqrt(2 / math.pi)
+    """With z = 2 sqrt(2 / pi) (x + 0.044715 x^3) and s = sigmoid(z): gelu is x s, its slope s + s (1 - s) x z'.
+
+    Eight ops deep, which is what one kernel may hold.
+    """
+    root = 2 * math.sqrt(2 / math.pi)
     square = b.binary("mul", x, x)
-    inner = b.binary("add", number(b, root, x), b.binary("mul", square, number(b, 0.044715 * root, x)))
-    slope = b.binary("add", number(b, root, x), b.binary("mul", square, number(b, 3 * 0.044715 * root, x)))
-    tanh = b.unary("tanh", b.binary("mul", x, inner))
-    left = b.binary("add", number(b, 1.0, x), tanh)
-    right = b.binary("sub", number(b, 1.0, x), b.binary("mul", tanh, tanh))
-    right = b.binary("mul", b.binary("mul", x, right), slope)
-    return b.binary("mul", g, b.binary("mul", b.binary("add", left, right), number(b, 0.5, x)))
+    linear = b.binary("mul", x, number(b, root, x))
+
+    def plus_cube(factor: float) -> Value:
+        return b.binary("add", linear, b.binary("mul", square, b.binary("mul", x, number(b, factor, x))))
+
+    s, rest = _sigmoid_terms(b, plus_cube(0.044715 * root))
+    share = b.binary("mul", g, s)
+    bent = b.binary("mul", b.binary("mul", share, plus_cube(3 * 0.044715 * root)), rest)
+    return b.binary("add", share, bent)
 
 
 #: Activation by name: the op, its attributes, its gradient from the input.

@@ -1,8 +1,7 @@
 # ===- embedding.py - Tables of vectors -----------------------------------=== #
 #
 # Rows of a table by index, and learned positions. The table's gradient adds rows in
-# the table's own type, which is f32 where activations are narrower: many small
-# gradients of one token would vanish in a narrow sum.
+# f32 at least: many small gradients of one token would vanish in a narrow sum.
 #
 # ===----------------------------------------------------------------------=== #
 """Embeddings with gradients."""
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 from ...ir.module import Value
 from ..tape import AddTo, Tape
-from .elementwise import wide
+from .elementwise import wide, wide_type
 
 
 def embedding(t: Tape, table: Value, tokens: Value, dtype: str) -> Value:
@@ -21,9 +20,10 @@ def embedding(t: Tape, table: Value, tokens: Value, dtype: str) -> Value:
 
     def backward(g: Value):
         def add_rows(base):
-            base = b.splat(0, table.dtype, table.shape) if base is None else base
+            rows = b.cast(g, wide_type(table))
+            base = b.splat(0, rows.dtype, table.shape) if base is None else b.cast(base, rows.dtype)
             indices = b.reshape(tokens, tokens.shape + (1,))
-            return b.scatter("add", base, indices, b.cast(g, table.dtype))
+            return b.cast(b.scatter("add", base, indices, rows), table.dtype)
 
         return [AddTo(add_rows), None]
 

@@ -12,8 +12,8 @@ from typing import Optional
 
 from ...ir.builder import Builder
 from ...ir.module import Value
-from ..tape import Tape
-from .elementwise import cast, number, wide
+from ..tape import Tape, after
+from .elementwise import cast, number, wide, wide_type
 
 
 def _mean(b: Builder, x: Value) -> Value:
@@ -25,6 +25,15 @@ def _column_sum(b: Builder, x: Value, like: Value) -> Value:
     return b.cast(b.reduce("sum", x, list(range(x.rank - 1))), like.dtype)
 
 
+def _statistics(b: Builder, name: str, x: Value, epsilon: float) -> tuple[Optional[Value], Value]:
+    """The mean of each row, if `name` takes it away, and the inverse of its deviation."""
+    xs = wide(b, x)
+    mean = _mean(b, xs) if name == "layer_norm" else None
+    centered = xs if mean is None else b.binary("sub", xs, mean)
+    variance = _mean(b, b.binary("mul", centered, centered))
+    return mean, b.unary("rsqrt", b.binary("add", variance, number(b, epsilon, variance)))
+
+
 def _row_norm(t: Tape, name: str, x: Value, weight: Value, bias: Optional[Value], epsilon: float) -> Value:
     b = t.b
     weight = cast(t, weight, x.dtype)
@@ -32,22 +41,25 @@ def _row_norm(t: Tape, name: str, x: Value, weight: Value, bias: Optional[Value]
     out = b.layer_norm(name, x, weight, bias, epsilon, x.rank - 1)
 
     def backward(g: Value):
-        xs, gs = wide(b, t.saved(x)), wide(b, g)
-        if name == "layer_norm":
-            xs = b.binary("sub", xs, _mean(b, xs))
-        variance = _mean(b, b.binary("mul", xs, xs))
-        inverse = b.unary("rsqrt", b.binary("add", variance, number(b, epsilon, variance)))
-        unit = b.binary("mul", xs, inverse)
+        held = t.saved(x)
+        mean, inverse = _statistics(b, name, held, epsilon)
+
+        def unit(x: Value) -> Value:
+            xs = wide(b, x)
+            return b.binary("mul", xs if mean is None else b.binary("sub", xs, mean), inverse)
+
         grads: list[Optional[Value]] = [None, None]
         if t.needs(x):
-            dunit = b.binary("mul", gs, wide(b, weight))
+            u, dunit = unit(held), b.binary("mul", wide(b, g), wide(b, weight))
             # What the statistics take back.
-            taken = b.binary("mul", unit, _mean(b, b.binary("mul", dunit, unit)))
-            if name == "layer_norm":
-                taken = b.binary("add", taken, _mean(b, dunit))
-            grads[0] = b.cast(b.binary("mul", inverse, b.binary("sub", dunit, taken)), x.dtype)
+            rest = dunit if mean is None else b.binary("sub", dunit, _mean(b, dunit))
+            rest = b.binary("sub", rest, b.binary("mul", u, _mean(b, b.binary("mul", dunit, u))))
+            grads[0] = b.cast(b.binary("mul", inverse, rest), x.dtype)
+        # Sums of columns read x and g themselves: what they share with rows would be written, and wider.
+        held, g = after(b, held, inverse), after(b, g, inverse)
+        gs = wide(b, g)
         if t.needs(weight):
-            grads[1] = _column_sum(b, b.binary("mul", gs, unit), weight)
+            grads[1] = _column_sum(b, b.binary("mul", gs, unit(held)), weight)
         if bias is not None:
             grads.append(_column_sum(b, gs, bias) if t.needs(bias) else None)
         return grads
@@ -69,9 +81,10 @@ def rms_norm(t: Tape, x: Value, weight: Value, epsilon: float = 1e-5) -> Value:
 def batch_norm(t: Tape, x: Value, weight: Value, bias: Value, epsilon: float = 1e-5) -> tuple[Value, Value, Value]:
     """Over all dimensions but the last, by the batch's own statistics; also their mean and biased variance.
 
-    weight and bias may be of a wider type than x. The statistics have their type and no gradient.
+    weight and bias may be of another type than x. The statistics are f32 or f64 and have no gradient.
     """
     b = t.b
+    weight, bias = (cast(t, p, wide_type(p)) for p in (weight, bias))
     statistics = (weight.dtype, weight.shape)
     out, mean, variance = b.make_many(
         "batch_norm_training", [x, weight, bias], [(x.dtype, x.shape), statistics, statistics],
