@@ -121,6 +121,25 @@ static std::string describe(GroupOp group) {
   return text;
 }
 
+/// Inputs that the tail of a library's call may write over: it reads them where
+/// it writes, and the call, which writes `library.output`, reads none of them.
+/// `inputs` are those of the tail.
+static SmallVector<std::pair<unsigned, unsigned>>
+findTailInPlacePairs(GroupOp group, const LibraryPlan &library,
+                     ArrayRef<int64_t> inputs) {
+  auto operands = cast<DictionaryAttr>(library.call)
+                      .getAs<DenseI64ArrayAttr>("operands")
+                      .asArrayRef();
+  SmallVector<std::pair<unsigned, unsigned>> pairs =
+      findInPlacePairs(group, std::nullopt);
+  llvm::erase_if(pairs, [&](const auto &pair) {
+    return pair.first == library.output ||
+           llvm::is_contained(operands, int64_t(pair.second)) ||
+           !llvm::is_contained(inputs, int64_t(pair.second));
+  });
+  return pairs;
+}
+
 LogicalResult EmitKernels::emitKernel(GroupOp group,
                                       const BatchExtents &extents,
                                       const LibraryPlan *library) {
@@ -167,6 +186,7 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
     for (auto [i, value] : llvm::enumerate(yielded))
       if (value != library->chained)
         stores.push_back({value, addOperand(numInputs + i)});
+    inPlace = findTailInPlacePairs(group, *library, inputs);
   } else {
     for (unsigned i = 0; i < numInputs; ++i)
       addOperand(i);
@@ -237,6 +257,8 @@ LogicalResult EmitKernels::emitKernel(GroupOp group,
     group->setAttr("fusion.tail_operands",
                    builder.getDenseI64ArrayAttr(operands));
   SmallVector<int64_t> flat;
+  if (library && library->inPlace)
+    flat.append({library->inPlace->first, library->inPlace->second});
   for (auto [output, input] : inPlace)
     flat.append({output, input});
   if (!flat.empty())
@@ -327,7 +349,7 @@ LogicalResult EmitKernels::emit(GroupOp group, const BatchExtents &extents) {
     group->setAttr("fusion.call", plan->call);
     if (plan->hasTail && failed(emitKernel(group, extents, &*plan)))
       return failure();
-    if (plan->inPlace)
+    if (plan->inPlace && !plan->hasTail)
       group->setAttr("fusion.in_place",
                      OpBuilder(group).getDenseI64ArrayAttr(
                          {plan->inPlace->first, plan->inPlace->second}));

@@ -8,7 +8,9 @@
 //===----------------------------------------------------------------------===//
 #include "BuildGroup.h"
 #include "VerticalPlan.h"
+#include "fusion/Analysis/LibraryRules.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -31,6 +33,8 @@ private:
   /// outside are left out.
   SmallVector<Operation *> getBody(const PlannedGroup &group) const;
   void findOutsideReads();
+  /// The product of a library's group to be kept, if any.
+  Operation *findOwnPlace(ArrayRef<Operation *> body, GroupKind kind) const;
   void form(const PlannedGroup &group);
   /// The value in the new body that `value` of the old one has become.
   Value getNew(Value value) { return getOutside(value, values, builder); }
@@ -47,6 +51,8 @@ private:
   IRMapping values;
   /// Ops of the old body whose values are read outside their group.
   llvm::DenseSet<Operation *> readOutside;
+  /// Values that the function returns in an argument's bytes -> the argument.
+  llvm::DenseMap<Value, Value> donorOf;
 };
 
 } // namespace
@@ -95,6 +101,32 @@ void GroupFormer::findOutsideReads() {
   }
 }
 
+/// A library's product that only its tail reads is computed in the bytes of one
+/// of the group's results. Where that result takes the bytes of an argument
+/// that the tail has yet to read, the product would keep it from being there at
+/// once, and a copy would follow: the product gets a place of its own.
+Operation *GroupFormer::findOwnPlace(ArrayRef<Operation *> body,
+                                     GroupKind kind) const {
+  auto isProduct = [](Operation *op) { return isa<MatmulOp>(op); };
+  auto it = llvm::find_if(body, isProduct);
+  if (kind != GroupKind::Library || it == body.end())
+    return nullptr;
+  Value product = (*it)->getResult(0);
+  if (product.hasOneUse() &&
+      classifyLibraryEpilogue(*it, *product.user_begin(), product,
+                              /*hasBias=*/false,
+                              /*hasAddend=*/false) != LibraryEpilogue::None)
+    return nullptr;
+  auto isDonated = [&](Operation *op) {
+    Value donor = donorOf.lookup(op->getResult(0));
+    return donor && op->getResult(0).getType() == product.getType() &&
+           llvm::any_of(body, [&](Operation *reader) {
+             return llvm::is_contained(reader->getOperands(), donor);
+           });
+  };
+  return llvm::any_of(body, isDonated) ? *it : nullptr;
+}
+
 void GroupFormer::form(const PlannedGroup &group) {
   SmallVector<Operation *> body = getBody(group);
   if (body.empty())
@@ -128,6 +160,8 @@ void GroupFormer::form(const PlannedGroup &group) {
         (readOutside.contains(graph[member].op) ||
          isa<KernelCallOp>(graph[member].op)))
       outputs.insert(graph[member].op);
+  if (Operation *product = findOwnPlace(body, group.kind))
+    outputs.insert(product);
   FormedGroup formed{getIndex(group), nullptr, body, {}};
   llvm::copy_if(body, std::back_inserter(formed.outputs),
                 [&](Operation *op) { return outputs.contains(op); });
@@ -140,6 +174,13 @@ void GroupFormer::run() {
   for (Operation &op : block.without_terminator())
     (getOpFamily(&op) == OpFamily::Source ? sources : old).push_back(&op);
   findOutsideReads();
+  auto returned = block.getTerminator()->getOperands();
+  if (auto function = dyn_cast<FunctionOpInterface>(block.getParentOp()))
+    for (BlockArgument argument : block.getArguments())
+      if (auto index = function.getArgAttrOfType<IntegerAttr>(
+              argument.getArgNumber(), FusionDialect::kDonatedAttr);
+          index && index.getValue().ult(returned.size()))
+        donorOf[returned[index.getInt()]] = argument;
   for (const PlannedGroup &group : plan.groups)
     form(group);
   for (OpOperand &operand : block.getTerminator()->getOpOperands())
