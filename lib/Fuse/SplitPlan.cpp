@@ -4,7 +4,8 @@
 // (broadcasts, iotas, widening casts: each part has its own). Of the cuts that
 // leave two groups within the limits, the one that fewest values cross is
 // taken, of those the one nearest the middle. Where there is none, the same
-// among the cuts near the middle, and both sides are cut again.
+// among the cuts near the middle, and both sides are cut again. A group stays
+// whole where one op alone needs as much.
 //
 //===----------------------------------------------------------------------===//
 #include "SplitPlan.h"
@@ -20,6 +21,8 @@ static constexpr size_t kTrialOps = 1 << 16, kLeastTrials = 8, kMostTrials = 64;
 /// Percent of the registers estimated of a group that spills, though by its
 /// estimate it would not, that its two parts should have at most.
 static constexpr int64_t kSpillShare = 75;
+/// Percent of what a group needs from which on a part needs as much.
+static constexpr int64_t kSameShare = 90;
 
 namespace {
 
@@ -253,6 +256,7 @@ SplitPlan SplitPlanner::run() {
   if (ops.empty())
     return plan;
   SmallVector<Range> worklist{{0, ops.size()}};
+  GroupVerdict exceeded;
   bool isWhole = true;
   while (!worklist.empty()) {
     Range range = worklist.pop_back_val();
@@ -270,6 +274,7 @@ SplitPlan SplitPlanner::run() {
       // The estimate was wrong, and would be of the parts.
       if (trial.exceeded->rule == FusionRule::Spills)
         mostRegisters = std::min(mostRegisters, estimated * kSpillShare / 100);
+      exceeded = *trial.exceeded;
       isWhole = false;
     }
     if (trial.exceeded) {
@@ -277,6 +282,13 @@ SplitPlan SplitPlanner::run() {
       mostRegisters = model.getDevice().registersPerThread;
       if (isCut)
         continue;
+      // What one op needs alone, no cut avoids: they would only cost.
+      if (trial.exceeded->rule == exceeded.rule &&
+          100 * trial.exceeded->value >= kSameShare * exceeded.value) {
+        SplitPlan none;
+        none.unmet.push_back(exceeded);
+        return none;
+      }
       plan.unmet.push_back(*trial.exceeded);
     }
     plan.parts.push_back(std::move(trial.part));

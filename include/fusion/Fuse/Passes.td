@@ -432,8 +432,9 @@ def SplitGroups : Pass<"fusion-split-groups", "::mlir::func::FuncOp"> {
     of a unit (a multiprocessor or core) with the wanted resident blocks, shared
     memory, bytes of arguments; with a kernel probe also: no spills. One that
     does not is cut where the fewest values cross, if both sides are groups that
-    an emitter handles and fit; else near its middle, and again. Broadcasts, iotas
-    and widening casts are repeated in each part that reads them. Near-linear.
+    an emitter handles and fit; else near its middle, and again. It stays whole where
+    one op alone needs as much. Broadcasts, iotas and widening casts are repeated in
+    each part that reads them. Near-linear.
 
     Requires: one block. Ensures: groups within the limits, but for those that
     can't be cut. Idempotent.
