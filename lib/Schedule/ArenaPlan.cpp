@@ -2,7 +2,8 @@
 //
 // Two packers. Up to a few thousand buffers: largest first, each at the lowest
 // offset free of all placed buffers that live at the same time (quadratic,
-// close to optimal in practice); buffers of a set keep their distances, and
+// close to optimal in practice), or in another order where that leaves gaps;
+// buffers of a set keep their distances, and
 // bytes of a set that are not alive yet serve others. Beyond: one sweep over
 // the commands with a best-fit free list (n log n), where a set is one buffer.
 //
@@ -18,6 +19,9 @@
 #include <set>
 
 using namespace fusion;
+
+/// Buffers up to which several orders are tried: each takes quadratic time.
+static constexpr size_t kMostTried = 2048;
 
 static int64_t roundUp(int64_t size) {
   return llvm::alignTo(size, kArenaAlignment);
@@ -58,13 +62,8 @@ static int64_t findOffset(const Unit &unit, llvm::ArrayRef<Lifetime *> placed) {
   return offset;
 }
 
-static int64_t packLargestFirst(llvm::MutableArrayRef<Unit> units) {
-  llvm::SmallVector<Unit *> order;
-  for (Unit &unit : units)
-    if (unit.size > 0)
-      order.push_back(&unit);
-  llvm::stable_sort(
-      order, [](const Unit *a, const Unit *b) { return a->size > b->size; });
+/// Packs in the given order, each unit at the lowest offset that is free.
+static int64_t packInTurn(llvm::ArrayRef<Unit *> order) {
   // Kept sorted by offset, so that one walk finds the lowest gap.
   llvm::SmallVector<Lifetime *> placed;
   int64_t total = 0;
@@ -82,6 +81,76 @@ static int64_t packLargestFirst(llvm::MutableArrayRef<Unit> units) {
     }
   }
   return total;
+}
+
+/// The most bytes that are alive at once: no plan has fewer.
+static int64_t getLeastBytes(llvm::ArrayRef<Unit *> units) {
+  llvm::SmallVector<std::pair<int64_t, int64_t>> changes;
+  for (const Unit *unit : units)
+    for (const Lifetime *part : unit->parts) {
+      changes.push_back({part->first, roundUp(part->size)});
+      changes.push_back({part->last + 1, -roundUp(part->size)});
+    }
+  llvm::sort(changes); // ends before starts
+  int64_t live = 0, most = 0;
+  for (auto [at, change] : changes)
+    most = std::max(most, live += change);
+  return most;
+}
+
+/// When a unit is alive, as the first and the last command.
+static std::pair<int64_t, int64_t> getSpan(const Unit &unit) {
+  std::pair span(unit.parts.front()->first, unit.parts.front()->last);
+  for (const Lifetime *part : unit.parts)
+    span = {std::min(span.first, part->first),
+            std::max(span.second, part->last)};
+  return span;
+}
+
+/// Largest first is best where sizes differ much. Where it leaves gaps, those
+/// that live longest go below, or those that are there at the peak: the best of
+/// these few, the first of equals.
+static int64_t packBySize(llvm::MutableArrayRef<Unit> units) {
+  llvm::SmallVector<Unit *> order;
+  for (Unit &unit : units)
+    if (unit.size > 0)
+      order.push_back(&unit);
+  auto getLength = [](const Unit *unit) {
+    auto [first, last] = getSpan(*unit);
+    return last - first + 1;
+  };
+  auto isLarger = [](const Unit *a, const Unit *b) {
+    return a->size > b->size;
+  };
+  auto isLonger = [&](const Unit *a, const Unit *b) {
+    return std::pair(getLength(a), a->size) > std::pair(getLength(b), b->size);
+  };
+  auto isHeavier = [&](const Unit *a, const Unit *b) {
+    return double(a->size) * getLength(a) > double(b->size) * getLength(b);
+  };
+  auto isEarlier = [](const Unit *a, const Unit *b) {
+    return getSpan(*a).first < getSpan(*b).first;
+  };
+  int64_t least = getLeastBytes(order);
+  llvm::stable_sort(order, isLarger);
+  int64_t total = packInTurn(order);
+  if (total <= least || units.size() > kMostTried)
+    return total;
+  llvm::SmallVector<Unit *> best = order;
+  auto attempt = [&](auto isBefore) {
+    if (total <= least)
+      return;
+    llvm::SmallVector<Unit *> other = order;
+    llvm::stable_sort(other, isBefore);
+    if (int64_t bytes = packInTurn(other); bytes < total) {
+      total = bytes;
+      best = std::move(other);
+    }
+  };
+  attempt(isLonger);
+  attempt(isHeavier);
+  attempt(isEarlier);
+  return packInTurn(best);
 }
 
 namespace {
@@ -261,7 +330,7 @@ int64_t fusion::planArena(llvm::MutableArrayRef<Lifetime> buffers,
     }
   }
   if (buffers.size() <= kQuadraticLimit)
-    return packLargestFirst(units);
+    return packBySize(units);
   llvm::SmallVector<Lifetime> hulls = getHulls(units);
   int64_t total = packInOrder(hulls);
   for (auto [unit, hull] : llvm::zip_equal(units, hulls))

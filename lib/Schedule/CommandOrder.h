@@ -24,6 +24,10 @@ inline constexpr llvm::StringLiteral kViewAttr = "fusion.view";
 /// offsets. It is a step, for lifetimes, but no command.
 inline constexpr llvm::StringLiteral kPiecesAttr = "fusion.pieces";
 
+/// Of a collective whose operands are to lie one behind the other: the number
+/// of its bucket.
+inline constexpr llvm::StringLiteral kBucketAttr = "fusion.bucket";
+
 /// Of a gather that starts early: its bytes are in a part of the arena that it
 /// shares with others, and the function's attribute bounds those alive at once.
 inline constexpr llvm::StringLiteral kPrefetchedAttr = "fusion.prefetched";

@@ -19,10 +19,6 @@
 
 namespace fusion {
 
-/// Of a collective whose operands are to lie one behind the other: the number
-/// of its bucket.
-inline constexpr llvm::StringLiteral kBucketAttr = "fusion.bucket";
-
 /// Where a value's bytes are. Several values (views) share one storage.
 struct Storage {
   SegmentKind kind = SegmentKind::Private;

@@ -5,6 +5,7 @@
 
 void fusion::buildSchedulePipeline(mlir::OpPassManager &manager,
                                    const ScheduleOptions &options) {
+  manager.addPass(createOrderForMemory());
   // What moves communication is proved right behind it.
   if (options.overlap) {
     PrefetchAllGatherOptions prefetch;

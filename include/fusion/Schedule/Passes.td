@@ -4,6 +4,40 @@
 
 include "mlir/Pass/PassBase.td"
 
+def OrderForMemory : Pass<"fusion-order-for-memory", "::mlir::ModuleOp"> {
+  let summary = "moves groups so that fewer bytes are alive at once";
+  let description = [{
+    A launch of several groups stands where the last of them stood, so what it reads
+    may be alive long after it could be free. Around the point where most bytes are
+    alive, groups that free something move to before it, and groups whose results
+    are read later to behind it, as long as the peak gets lower. Nothing is moved for
+    less than 1 % of it.
+
+    Requires: every compute op is in a group that code generation has compiled.
+    Ensures: the same groups; each behind what it reads. Idempotent.
+    Leaves alone: the order of collectives; functions with asynchronous regions or
+    other effects, whose order somebody chose.
+    Reports: the bytes alive at the peak before and after, by sizes of values.
+
+    Before:
+    ```mlir
+    %a = fusion.group ... // small, reads %x for the last time
+    %b = fusion.group ... // the peak
+    %c = fusion.group loop (%0 = %y : tensor<4096xf32>) -> tensor<4xf32> ... // frees %y
+    ```
+    After:
+    ```mlir
+    %a = fusion.group ...
+    %c = fusion.group loop (%0 = %y : tensor<4096xf32>) -> tensor<4xf32> ...
+    %b = fusion.group ...
+    ```
+  }];
+  let options = [
+    Option<"function", "function", "std::string", "\"main\"", "the function to order">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
+}
+
 def PlanMemory : Pass<"fusion-plan-memory", "::mlir::ModuleOp"> {
   let summary = "turns the graph of compiled groups into a program over planned bytes";
   let description = [{
