@@ -18,7 +18,7 @@ from ..ir.module import Module, Value
 from .model import Model, Sharding
 from .ops.elementwise import number
 from .optimizers import Hyper, Optimizer, Rates, clip
-from .tape import Tape
+from .tape import Tape, after
 
 
 @dataclass
@@ -100,26 +100,34 @@ class _Step:
         split = self.b.reshape(value, (value.shape[0] // count, count, *value.shape[1:]))
         return self.b.reshape(self.b.slice_dim(split, 1, index, index + 1), (split.shape[0], *value.shape[1:]))
 
+    def find_last(self, grads: dict[str, Value]) -> Optional[Value]:
+        """The gradient that is computed last."""
+        found = {id(grad) for grad in grads.values()}
+        return next((v for op in reversed(self.module.ops) for v in op.results if id(v) in found), None)
+
     def differentiate(self) -> tuple[Value, dict[str, Value]]:
         """The mean loss and the sums of gradients over the micro-batches."""
         b, options = self.b, self.options
         loss: Optional[Value] = None
         sums: dict[str, Value] = {}
+        reached: Optional[Value] = None
         for index in range(options.micro_batches):
             tape = Tape(b)
             for value in self.parameters.values():
                 tape.track(value)
             b.loc = "data"
-            data = {name: self.part(value, index) for name, value in self.data.items()}
+            # Nothing of a part starts before the gradients of the part before are there, and these wait for nothing.
+            def behind(values: dict[str, Value]) -> dict[str, Value]:
+                return {name: after(b, value, reached) if reached else value for name, value in values.items()}
+
+            data = {name: self.part(value, index) for name, value in behind(self.data).items()}
             seen: dict[str, Value] = {}
             part = self.model.loss(tape, self.parameters, data, seen)
             seed = b.operand(b.constant(options.hyper.loss_scale / options.micro_batches, part.dtype))
-            grads = tape.backward({part: seed})
-            b.loc = "accumulate"
-            for name, value in self.parameters.items():
-                grad = grads.get(value)
-                if grad is not None:
-                    sums[name] = b.binary("add", sums[name], grad) if name in sums else grad
+            before = {self.parameters[name]: grad for name, grad in behind(sums).items()}
+            grads = tape.backward({part: seed}, before)
+            sums = {name: grad for name, value in self.parameters.items() if (grad := grads.get(value)) is not None}
+            reached = self.find_last(sums)
             self.move_statistics(seen)
             b.loc = "loss"
             if options.micro_batches > 1:

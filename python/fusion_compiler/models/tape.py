@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Callable, Optional, Sequence, Union
 
 from ..ir.builder import Builder
-from ..ir.module import Value
+from ..ir.module import Op, Value
 
 
 @dataclass
@@ -41,9 +41,9 @@ class Record:
 class Tape:
     """Records of one forward pass. `b` is where all ops go."""
 
-    def __init__(self, builder: Builder, tracked: Optional[set[int]] = None, ordered: bool = True):
+    def __init__(self, builder: Builder, tracked: Optional[set[int]] = None, behind: Optional[Value] = None):
         self.b = builder
-        self._ordered = ordered
+        self._behind = behind
         self._reached: Optional[Value] = None
         self.records: list[Record] = []
         self._tracked: set[int] = set() if tracked is None else tracked
@@ -62,12 +62,14 @@ class Tape:
 
         What is computed from it alone could be computed in the forward pass too, or with the
         same of all layers at once, and kept until it is needed: `fusion.after` says not to. It
-        names a gradient that the step before used, so that the last step's op can still take
-        in what reads both.
+        names a gradient that a step before read from memory: the last step's op can still take
+        in what reads both, and nothing is written only to be named here.
         """
-        if not self._ordered or self._reached is None:
-            return value
-        return after(self.b, value, self._reached)
+        return value if self._reached is None else after(self.b, value, self._reached)
+
+    def fresh(self, value: Value) -> Value:
+        """A parameter, for a copy that a block computed again makes of it anew and doesn't keep."""
+        return value if self._behind is None else after(self.b, value, self._behind)
 
     def record(self, outputs: Sequence[Value], inputs: Sequence[Value], backward) -> None:
         """`backward(*grads)` gets a gradient (or None) for each output and returns one for each input.
@@ -79,11 +81,15 @@ class Tape:
             for value in outputs:
                 self.track(value)
 
-    def backward(self, seeds: dict[Value, Value]) -> "Gradients":
-        """Builds the backward pass from the gradients of some values. Empties the tape."""
+    def backward(self, seeds: dict[Value, Value], sums: Optional[dict[Value, Value]] = None) -> "Gradients":
+        """Builds the backward pass from the gradients of some values. Empties the tape.
+
+        `sums` are gradients of tracked values that are there already: each is added to where
+        it is read, and not kept beside them.
+        """
         grads = Gradients(self.b)
         self._reached = next(iter(seeds))
-        for value, grad in seeds.items():
+        for value, grad in [*seeds.items(), *(sums or {}).items()]:
             grads.add(value, grad)
         loc = self.b.loc
         while self.records:
@@ -92,12 +98,25 @@ class Tape:
             if all(g is None for g in given):
                 continue
             self.b.loc = record.loc + ".grad" if record.loc else "grad"
+            ops = self.b.module.ops
+            start = len(ops)
             for value, grad in zip(record.inputs, record.backward(*given)):
                 if grad is not None and self.needs(value):
                     grads.add(value, grad)
-            self._reached = next(g for g in given if g is not None)
+            self._reached = _find_stored(given, ops[start:]) or self._reached
         self.b.loc = loc
         return grads
+
+
+#: Ops that read whole tensors from memory: what they read is written, however ops are fused.
+_FROM_MEMORY = {"matmul", "conv", "conv_transpose", "max_pool_grad", "attention_grad", "scatter"}
+
+
+def _find_stored(values: Sequence[Optional[Value]], ops: Sequence[Op]) -> Optional[Value]:
+    """The first of the values that one of the ops reads from memory."""
+    whole = {id(op.results[0]): op.operands[0] for op in ops if op.name == "reshape"}
+    read = {id(whole.get(id(v), v)) for op in ops if op.name in _FROM_MEMORY for v in op.operands}
+    return next((v for v in values if v is not None and id(v) in read), None)
 
 
 def after(b: Builder, value: Value, other: Value) -> Value:
@@ -132,8 +151,8 @@ class Gradients:
 def checkpoint(tape: Tape, block: Callable[..., Value], *inputs: Value) -> Value:
     """`block(tape, *inputs)`, whose inner values are computed again in the backward pass.
 
-    The second computation reads the inputs behind the gradient (`fusion.after`), so that
-    it is not merged with the first one.
+    The second computation reads the inputs, and what it casts, behind the gradient
+    (`fusion.after`), so that it is not merged with the first one.
     """
     inner = Tape(tape.b, tape._tracked)
     output = block(inner, *inputs)
@@ -142,8 +161,7 @@ def checkpoint(tape: Tape, block: Callable[..., Value], *inputs: Value) -> Value
     leaves.update({id(v): v for v in inputs if tape.needs(v)})
 
     def backward(grad: Value):
-        # All of the second forward pass is behind the gradient.
-        again = Tape(tape.b, tape._tracked, ordered=False)
+        again = Tape(tape.b, tape._tracked, behind=grad)
         held = {}
         for value in inputs:
             held[id(value)] = after(tape.b, value, grad)

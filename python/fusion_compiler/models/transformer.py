@@ -163,8 +163,8 @@ class Llama(Decoder):
                 x = ops.add(t, x, linear(t, "out", y))
                 t.b.loc = f"layers.{i}.ffn"
                 y = ops.rms_norm(t, x, p[name + "norm2.weight"])
-                gate = ops.activation(t, s.activation or "silu", linear(t, "gate", y))
-                return ops.add(t, x, linear(t, "down", ops.mul(t, gate, linear(t, "up", y))))
+                y = ops.gated(t, s.activation or "silu", linear(t, "gate", y), linear(t, "up", y))
+                return ops.add(t, x, linear(t, "down", y))
             return build
 
         x = self.embed(t, p, data["tokens"])

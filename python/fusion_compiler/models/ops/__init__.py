@@ -10,7 +10,7 @@
 
 from .attention import attention, rope, rope_tables
 from .convolution import avg_pool, conv, max_pool
-from .elementwise import activation, add, cast, mul, reshape, scale, transpose
+from .elementwise import activation, add, cast, gated, mul, reshape, scale, transpose
 from .embedding import add_positions, embedding
 from .linear import linear, matmul
 from .loss import cross_entropy, mean_squared_error
@@ -18,6 +18,6 @@ from .norms import batch_norm, layer_norm, rms_norm
 
 __all__ = [
     "activation", "add", "add_positions", "attention", "avg_pool", "batch_norm", "cast", "conv", "cross_entropy",
-    "embedding", "layer_norm", "linear", "matmul", "max_pool", "mean_squared_error", "mul", "reshape", "rms_norm",
+    "embedding", "gated", "layer_norm", "linear", "matmul", "max_pool", "mean_squared_error", "mul", "reshape", "rms_norm",
     "rope", "rope_tables", "scale", "transpose",
 ]

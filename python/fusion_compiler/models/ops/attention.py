@@ -22,7 +22,9 @@ def attention(t: Tape, q: Value, k: Value, v: Value, causal: bool = True) -> Val
     out = b.make("attention", [q, k, v], q.dtype, q.shape[:-1] + v.shape[-1:], **attributes)
 
     def backward(g: Value):
-        return b.make_many("attention_grad", [q, k, v, g], [(x.dtype, x.shape) for x in (q, k, v)], **attributes)
+        # Where no library computes it, its casts and scaled copies are no matter of the forward pass.
+        kept = [t.saved(x) for x in (q, k, v)]
+        return b.make_many("attention_grad", [*kept, g], [(x.dtype, x.shape) for x in (q, k, v)], **attributes)
 
     t.record([out], [q, k, v], backward)
     return out

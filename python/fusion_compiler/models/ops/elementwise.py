@@ -58,7 +58,7 @@ def cast(t: Tape, x: Value, dtype: str) -> Value:
     """x in another float type; so is its gradient, on the way back."""
     if x.dtype == dtype:
         return x
-    out = t.b.cast(x, dtype)
+    out = t.b.cast(t.fresh(x), dtype)
     t.record([out], [x], lambda g: [t.b.cast(g, x.dtype)])
     return out
 
@@ -142,4 +142,22 @@ def activation(t: Tape, name: str, x: Value) -> Value:
         t.record([out], [x], lambda g: [gradient(b, t.saved(out), g)])
     else:
         t.record([out], [x], lambda g: [b.cast(gradient(b, wide(b, t.saved(x)), wide(b, g)), x.dtype)])
+    return out
+
+
+def gated(t: Tape, name: str, gate: Value, x: Value) -> Value:
+    """One of ACTIVATIONS of `gate`, times x. The activation is computed again for its gradients and not kept."""
+    b = t.b
+    op, attributes, gradient = _ACTIVATIONS[name]
+    out = b.binary("mul", b.unary(op, gate, **attributes), x)
+
+    def backward(g: Value):
+        kept = t.saved(gate)
+        active = b.unary(op, kept, **attributes)
+        slope = b.binary("mul", g, t.saved(x))
+        if name == "relu":
+            return [gradient(b, active, slope), b.binary("mul", g, active)]
+        return [b.cast(gradient(b, wide(b, kept), wide(b, slope)), gate.dtype), b.binary("mul", g, active)]
+
+    t.record([out], [gate, x], backward)
     return out
