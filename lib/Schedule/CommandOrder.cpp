@@ -35,6 +35,32 @@ Value fusion::baseOf(Value value) {
   }
 }
 
+std::optional<int64_t> fusion::offsetInBase(Value value) {
+  int64_t offset = 0;
+  while (true) {
+    value = rootOf(value);
+    auto view = value.getDefiningOp<GroupOp>();
+    if (!view || !view->hasAttr(kViewAttr))
+      return offset;
+    auto offsets = view->getAttrOfType<DenseI64ArrayAttr>(kViewAttr);
+    unsigned number = cast<OpResult>(value).getResultNumber();
+    if (!offsets || number >= offsets.size())
+      return std::nullopt;
+    offset += offsets[number];
+    value = view.getInputs()[number];
+  }
+}
+
+SmallVector<int64_t> fusion::getInPlacePairs(Operation *op) {
+  SmallVector<int64_t> list;
+  if (auto pairs = op->getAttrOfType<DenseI64ArrayAttr>("fusion.in_place"))
+    list.assign(pairs.asArrayRef().begin(), pairs.asArrayRef().end());
+  if (isa<AllReduceOp, CollectiveBroadcastOp>(op))
+    for (int64_t i = 0, e = op->getNumResults(); i < e; ++i)
+      list.append({i, i});
+  return list;
+}
+
 /// A stream that a module can name.
 static constexpr int64_t kMostStreams = 256;
 
@@ -141,5 +167,26 @@ bool CommandOrder::isLastReader(Value base, int64_t step) const {
   return llvm::all_of(list.drop_back(), [&](int64_t use) {
     return steps[use].stream == steps[step].stream ||
            steps[use].release <= step;
+  });
+}
+
+bool CommandOrder::isLastReaderOf(
+    Value base, int64_t offset, int64_t bytes, int64_t step,
+    llvm::function_ref<int64_t(Value)> bytesOf) const {
+  auto reads = [&](Value operand) {
+    if (baseOf(operand) != base)
+      return false;
+    std::optional<int64_t> start = offsetInBase(operand);
+    return !start ||
+           (*start < offset + bytes && offset < *start + bytesOf(operand));
+  };
+  // Its own operand, and no other of the same command.
+  if (llvm::count_if(steps[step].op->getOperands(), reads) != 1)
+    return false;
+  return llvm::all_of(getUses(base), [&](int64_t use) {
+    return use == step ||
+           (use < step && (steps[use].stream == steps[step].stream ||
+                           steps[use].release <= step)) ||
+           llvm::none_of(steps[use].op->getOperands(), reads);
   });
 }

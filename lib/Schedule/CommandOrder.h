@@ -41,6 +41,16 @@ mlir::Value rootOf(mlir::Value value);
 /// has these bytes among its own.
 mlir::Value baseOf(mlir::Value value);
 
+/// Bytes of `baseOf(value)` that `value` has: an offset, or nullopt if an
+/// offset of a view between them is missing.
+std::optional<int64_t> offsetInBase(mlir::Value value);
+
+/// Pairs (output, input) of `op` where the output may be computed over the
+/// input's bytes if no one else reads these any more: what code generation
+/// allows; of a collective whose results have its operands' places, each of its
+/// own.
+llvm::SmallVector<int64_t> getInPlacePairs(mlir::Operation *op);
+
 /// A group that is no view, a collective, `axis_index` or an await.
 struct Step {
   mlir::Operation *op = nullptr;
@@ -74,6 +84,11 @@ public:
   /// Whether every other step that reads `base` is done when `step` starts,
   /// and `step` reads it.
   bool isLastReader(mlir::Value base, int64_t step) const;
+  /// The same of `bytes` bytes at `offset` of `base`, which `step` reads:
+  /// others may read other parts.
+  bool isLastReaderOf(mlir::Value base, int64_t offset, int64_t bytes,
+                      int64_t step,
+                      llvm::function_ref<int64_t(mlir::Value)> bytesOf) const;
 
 private:
   mlir::LogicalResult addOp(mlir::Operation &op, AsyncOp region);

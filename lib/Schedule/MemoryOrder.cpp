@@ -59,6 +59,10 @@ private:
     return end;
   }
   llvm::SmallVector<unsigned> getLargest(unsigned peak) const;
+  std::optional<Order> hoist(llvm::ArrayRef<unsigned> first, const Order &order,
+                             unsigned at) const;
+  std::optional<Order> hoistPeak(const OrderedValue &value, const Order &order,
+                                 unsigned peak) const;
   std::optional<Order> hoistReaders(const OrderedValue &value,
                                     const Order &order, unsigned peak) const;
   std::optional<Order> sinkProducer(const OrderedValue &value,
@@ -117,19 +121,17 @@ llvm::SmallVector<unsigned> Planner::getLargest(unsigned peak) const {
   return found;
 }
 
-/// Moves all readers behind the peak, with what they need, to before it.
-std::optional<Planner::Order> Planner::hoistReaders(const OrderedValue &value,
-                                                    const Order &order,
-                                                    unsigned peak) const {
-  llvm::SmallSetVector<unsigned, kMaxMoved> moved;
-  for (unsigned reader : value.readers)
-    if (position[reader] > peak)
-      moved.insert(reader);
+/// Moves the steps of `first`, with what they need, to the place `at`, which is
+/// before all of them.
+std::optional<Planner::Order> Planner::hoist(llvm::ArrayRef<unsigned> first,
+                                             const Order &order,
+                                             unsigned at) const {
+  llvm::SmallSetVector<unsigned, kMaxMoved> moved(first.begin(), first.end());
   for (unsigned i = 0; i < moved.size() && moved.size() <= kMaxMoved; ++i)
     for (unsigned needed : graph.steps[moved[i]].before) {
-      if (position[needed] == peak)
+      if (position[needed] == at)
         return std::nullopt;
-      if (position[needed] > peak)
+      if (position[needed] > at)
         moved.insert(needed);
     }
   if (moved.size() > kMaxMoved || !llvm::all_of(moved, [&](unsigned step) {
@@ -139,12 +141,30 @@ std::optional<Planner::Order> Planner::hoistReaders(const OrderedValue &value,
   llvm::SmallVector<unsigned> sorted(moved.begin(), moved.end());
   llvm::sort(sorted,
              [&](unsigned a, unsigned b) { return position[a] < position[b]; });
-  Order result(order.begin(), order.begin() + peak);
+  Order result(order.begin(), order.begin() + at);
   result.append(sorted.begin(), sorted.end());
-  for (unsigned step : llvm::ArrayRef(order).drop_front(peak))
+  for (unsigned step : llvm::ArrayRef(order).drop_front(at))
     if (!moved.contains(step))
       result.push_back(step);
   return result;
+}
+
+/// Moves all readers of the value behind the peak to before it.
+std::optional<Planner::Order> Planner::hoistReaders(const OrderedValue &value,
+                                                    const Order &order,
+                                                    unsigned peak) const {
+  llvm::SmallVector<unsigned> readers;
+  for (unsigned reader : value.readers)
+    if (position[reader] > peak && !llvm::is_contained(readers, reader))
+      readers.push_back(reader);
+  return hoist(readers, order, peak);
+}
+
+/// Moves the peak's own step to before the value is there.
+std::optional<Planner::Order> Planner::hoistPeak(const OrderedValue &value,
+                                                 const Order &order,
+                                                 unsigned peak) const {
+  return hoist(order[peak], order, position[value.producer]);
 }
 
 /// Moves the producer to behind the peak, if nothing needs it before.
@@ -171,12 +191,11 @@ bool Planner::improve(Order &order, Profile &profile) {
     const OrderedValue &value = graph.values[index];
     if (value.bytes < profile.peak / kLeastShare)
       return false;
-    for (bool hoists : {true, false}) {
+    for (auto move : {&Planner::hoistReaders, &Planner::sinkProducer,
+                      &Planner::hoistPeak}) {
       if (visits > kMaxVisits)
         return false;
-      std::optional<Order> changed =
-          hoists ? hoistReaders(value, order, profile.at)
-                 : sinkProducer(value, order, profile.at);
+      std::optional<Order> changed = (this->*move)(value, order, profile.at);
       if (!changed)
         continue;
       Profile other = measure(*changed);

@@ -19,7 +19,7 @@ namespace fusion {
 struct OrderedValue {
   int64_t bytes = 0;
   unsigned producer = 0;
-  llvm::SmallVector<unsigned, 2> readers; ///< steps, ascending, each once
+  llvm::SmallVector<unsigned, 2> readers; ///< steps
   /// Value whose bytes it takes over if its producer is the last to read that
   /// one; -1: none.
   int64_t over = -1;
@@ -46,9 +46,9 @@ struct MemoryOrder {
 
 /// Moves steps around the point where most bytes are alive, as long as that
 /// lowers the peak: readers of a value that is alive there to before it,
-/// producers of a value that is read later to behind it. Deterministic; its
-/// work is bounded by a few hundred walks of a small graph and a few dozen of
-/// one of 100,000 steps.
+/// producers of a value that is read later to behind it, or the peak's own step
+/// to before such a value is made. Deterministic; its work is bounded by a few
+/// hundred walks of a small graph and a few dozen of one of 100,000 steps.
 MemoryOrder planMemoryOrder(const OrderedSteps &steps);
 
 } // namespace fusion

@@ -100,6 +100,7 @@ private:
   mlir::FailureOr<int64_t> bindPiece(mlir::Value output, int64_t position,
                                      int64_t last);
   std::optional<unsigned> findInPlace(mlir::Operation *op, unsigned output);
+  bool reducesPart(mlir::Operation *op, mlir::Value part);
   RangeAttr rangeOf(int64_t storage);
   RangeAttr rangeOf(mlir::Value value) { return rangeOf(storageOf(value)); }
   mlir::ArrayAttr accesses(GroupOp group, llvm::ArrayRef<int64_t> operands,

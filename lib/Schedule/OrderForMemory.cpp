@@ -79,7 +79,7 @@ int64_t StepBuilder::bytesOf(Value value) const {
 
 void StepBuilder::addValues(unsigned step) {
   Operation *op = commands.getSteps()[step].op;
-  auto pairs = op->getAttrOfType<DenseI64ArrayAttr>("fusion.in_place");
+  SmallVector<int64_t> pairs = getInPlacePairs(op);
   llvm::SmallDenseSet<unsigned> taken; // by an output before
   for (OpResult result : op->getResults()) {
     ArrayRef<int64_t> readers = commands.getUses(result);
@@ -87,16 +87,25 @@ void StepBuilder::addValues(unsigned step) {
       connect(step, reader);
     if (returned.contains(result) || readers.empty())
       continue;
+    // A part of a larger value is reduced where it is.
+    if (isa<AllReduceOp>(op)) {
+      Value operand = op->getOperand(result.getResultNumber());
+      auto whole = indexOf.find(baseOf(operand));
+      if (baseOf(operand) != rootOf(operand) && whole != indexOf.end()) {
+        steps.values[whole->second].readers.append(readers.begin(),
+                                                   readers.end());
+        continue;
+      }
+    }
     OrderedValue value;
     value.bytes = bytesOf(result);
     value.producer = step;
     value.readers.assign(readers.begin(), readers.end());
     // A bucket's parts are alive as long as any of them.
-    ArrayRef<int64_t> list = pairs ? pairs.asArrayRef() : ArrayRef<int64_t>();
-    for (size_t i = 0; i + 1 < list.size() && !inBucket.contains(result);
+    for (size_t i = 0; i + 1 < pairs.size() && !inBucket.contains(result);
          i += 2) {
-      auto over = list[i] == result.getResultNumber()
-                      ? indexOf.find(baseOf(op->getOperand(list[i + 1])))
+      auto over = pairs[i] == result.getResultNumber()
+                      ? indexOf.find(baseOf(op->getOperand(pairs[i + 1])))
                       : indexOf.end();
       if (over == indexOf.end() || !taken.insert(over->second).second)
         continue;

@@ -128,16 +128,21 @@ LogicalResult MemoryPlanner::bindView(GroupOp group) {
   return success();
 }
 
-/// The inputs that outputs may be computed over: what code generation allows;
-/// of a collective whose results have its operands' places, each of its own.
-static SmallVector<int64_t> getInPlacePairs(Operation *op) {
-  SmallVector<int64_t> list;
-  if (auto pairs = op->getAttrOfType<DenseI64ArrayAttr>("fusion.in_place"))
-    list.assign(pairs.asArrayRef().begin(), pairs.asArrayRef().end());
-  if (isa<AllReduceOp, CollectiveBroadcastOp>(op))
-    for (int64_t i = 0, e = op->getNumResults(); i < e; ++i)
-      list.append({i, i});
-  return list;
+/// Whether nobody reads those bytes of a larger value that `part` is once `op`
+/// has: the parts of a gradient that several reductions share stay where they
+/// are.
+bool MemoryPlanner::reducesPart(Operation *op, Value part) {
+  std::optional<int64_t> offset = offsetInBase(part);
+  auto sizeOf = [&](Value value) -> int64_t {
+    // As large as possible if it isn't known, so that it is in the way.
+    std::optional<Extent> count = extents.getNumElements(value);
+    return count ? (count->scale * maxBatch + count->base) *
+                       getElementBytes(cast<RankedTensorType>(value.getType())
+                                           .getElementType())
+                 : std::numeric_limits<int64_t>::max() / 2;
+  };
+  return offset && commands.isLastReaderOf(baseOf(part), *offset, sizeOf(part),
+                                           commands.find(op), sizeOf);
 }
 
 /// The input whose bytes `output` of `op` may take over, if any: the kernel or
@@ -154,10 +159,15 @@ std::optional<unsigned> MemoryPlanner::findInPlace(Operation *op,
     Value input = op->getOperand(list[i + 1]);
     Value base = baseOf(input);
     const Storage &storage = storages[storageOf(input)];
-    if (storage.kind != SegmentKind::Private || base != rootOf(input) ||
-        copiedLast.contains(base) ||
-        (!commands.isLastReader(base, commands.find(op)) &&
-         !(seededBug(11) && input.hasOneUse())))
+    if (storage.kind != SegmentKind::Private || copiedLast.contains(base))
+      continue;
+    if (base != rootOf(input)) {
+      if (isa<AllReduceOp>(op) && reducesPart(op, input))
+        return list[i + 1];
+      continue;
+    }
+    if (!commands.isLastReader(base, commands.find(op)) &&
+        !(seededBug(11) && input.hasOneUse()))
       continue;
     // Nobody else in this command may read the bytes at other indices.
     if (llvm::count_if(op->getOperands(), [&](Value other) {
