@@ -94,7 +94,7 @@ TimedStep StepPrices::getStep(Operation *op) {
   }
   KernelWork work;
   if (auto group = dyn_cast<GroupOp>(op)) {
-    if (group->hasAttr("fusion.view") || group->hasAttr("fusion.pieces"))
+    if (group->hasAttr(kViewAttr) || group->hasAttr(kPiecesAttr))
       return step;
     work = computeKernelWork(group, legality, costs->getDevice());
   } else if (OpFamily family = getOpFamily(op); family == OpFamily::Source ||

@@ -11,18 +11,11 @@
 #ifndef FUSION_LIB_SCHEDULE_COMMANDORDER_H
 #define FUSION_LIB_SCHEDULE_COMMANDORDER_H
 
-#include "fusion/IR/FusionDialect.h"
+#include "fusion/Analysis/CommSchedule.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace fusion {
-
-/// Of a group whose outputs are runs of its inputs' bytes: the offsets.
-inline constexpr llvm::StringLiteral kViewAttr = "fusion.view";
-
-/// Of a group whose inputs are to be computed where they lie in its output: the
-/// offsets. It is a step, for lifetimes, but no command.
-inline constexpr llvm::StringLiteral kPiecesAttr = "fusion.pieces";
 
 /// Of a collective whose operands are to lie one behind the other: the number
 /// of its bucket.

@@ -3,7 +3,7 @@
 // Decides with OverlapPlan whether a function is rewritten so, and tells.
 //
 //===----------------------------------------------------------------------===//
-#include "OverlapPlan.h"
+#include "RewriteOrder.h"
 #include "fusion/Schedule/Passes.h"
 
 #include "mlir/IR/Remarks.h"

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "ArenaPlan.h"
 #include "PrefetchPlan.h"
+#include "RewriteOrder.h"
 #include "fusion/Analysis/FusionLegality.h"
 #include "fusion/IR/ErrorKind.h"
 #include "fusion/Schedule/Passes.h"

@@ -7,7 +7,7 @@
 #define FUSION_LIB_SCHEDULE_PREFETCHPLAN_H
 
 #include "CommandOrder.h"
-#include "OverlapPlan.h"
+#include "fusion/Analysis/OverlapPlan.h"
 
 #include "mlir/IR/IRMapping.h"
 

@@ -5,7 +5,7 @@
 // first reader.
 //
 //===----------------------------------------------------------------------===//
-#include "OverlapPlan.h"
+#include "RewriteOrder.h"
 
 using namespace mlir;
 using namespace fusion;

@@ -15,6 +15,13 @@
 
 namespace fusion {
 
+/// Of a group whose outputs are runs of its inputs' bytes: the offsets.
+inline constexpr llvm::StringLiteral kViewAttr = "fusion.view";
+
+/// Of a group whose inputs are to be computed where they lie in its output: the
+/// offsets. It is a step, for lifetimes, but no command.
+inline constexpr llvm::StringLiteral kPiecesAttr = "fusion.pieces";
+
 /// What the ops of one function take.
 class StepPrices {
 public:

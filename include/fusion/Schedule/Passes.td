@@ -169,7 +169,8 @@ def OverlapCollectives : Pass<"fusion-overlap-collectives", "::mlir::ModuleOp"> 
     List scheduling by predicted times. A collective starts, in an asynchronous
     region, as soon as its operands are ready, and is awaited by its first reader;
     kernels keep their order, but one that would wait for a collective lets others
-    go on. Collectives start in the order in which they are ready, ties in program
+    go on, and kernels that only a shorter collective waits for go behind what a
+    longer one needs if that hides more of it. Collectives start in the order in which they are ready, ties in program
     order: the same on every rank. One whose result only another collective reads is
     awaited in that one's region. Streams: 1 reductions, 2 gathers, 3 others. An op
     with effects that are not known may communicate: nothing crosses it.

@@ -1,13 +1,15 @@
 //===- OverlapPlan.cpp - What starts when, beside what --------------------===//
 //
 // The clock is that of stream 0. Among the kernels whose inputs have come, the
-// first in program order goes on; if none has, the one whose collective is done
-// first. Collectives start in the order in which they are ready. All figures
+// first in program order goes on, or in an order that hides more
+// (KernelOrder.cpp); if none has, the one whose collective is done first.
+// Collectives start in the order in which they are ready. All figures
 // are of the device's file, so every rank decides alike.
 //
 //===----------------------------------------------------------------------===//
-#include "OverlapPlan.h"
-#include "CommandOrder.h"
+#include "fusion/Analysis/OverlapPlan.h"
+
+#include "KernelOrder.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -16,6 +18,11 @@
 
 using namespace mlir;
 using namespace fusion;
+
+/// Orders that are tried, and nodes of all of them together; what share of the
+/// step a better one takes at most.
+static constexpr size_t kMaxTrials = 8, kTrialNodes = 1 << 17;
+static constexpr double kNoticeable = 1 - 1e-4;
 
 unsigned fusion::getCommStream(Operation *op) {
   if (isa<AllReduceOp, ReduceScatterOp>(op))
@@ -118,12 +125,21 @@ OverlapGraph::OverlapGraph(func::FuncOp function, StepPrices *prices) {
     for (unsigned other : node.before)
       nodes[other].after.push_back(id);
   }
-  for (OverlapNode &node : nodes) {
-    bool isReturned = llvm::any_of(node.op->getUsers(), [](Operation *user) {
-      return user->hasTrait<OpTrait::IsTerminator>() || isLazy(user);
+  llvm::SmallPtrSet<Operation *, 16> returnedViews;
+  auto isReturned = [&](Operation *op) {
+    return llvm::any_of(op->getUsers(), [&](Operation *user) {
+      return user->hasTrait<OpTrait::IsTerminator>() ||
+             returnedViews.contains(user);
     });
-    node.isChained = node.isComm && !isReturned && node.after.size() == 1 &&
-                     nodes[node.after.front()].isComm;
+  };
+  for (Operation &op : llvm::reverse(function.getBody().front()))
+    if (isLazy(&op) && isReturned(&op))
+      returnedViews.insert(&op);
+  for (OverlapNode &node : nodes) {
+    node.isReturned = isReturned(node.op);
+    bool isViewed = llvm::any_of(node.op->getUsers(), isLazy);
+    node.isChained = node.isComm && !node.isReturned && !isViewed &&
+                     node.after.size() == 1 && nodes[node.after.front()].isComm;
   }
 }
 
@@ -135,8 +151,14 @@ namespace {
 
 class Scheduler {
 public:
-  Scheduler(const OverlapGraph &graph, const CommModel &comms)
-      : graph(graph), comms(comms), linkFree(comms.getComm().links.size()) {}
+  /// `order` says in which order kernels that could all run do.
+  Scheduler(const OverlapGraph &graph, const CommModel &comms,
+            ArrayRef<unsigned> order)
+      : graph(graph), comms(comms), order(order), rank(order.size()),
+        linkFree(comms.getComm().links.size()) {
+    for (auto [at, node] : llvm::enumerate(order))
+      rank[node] = at;
+  }
   std::vector<OverlapItem> run();
 
 private:
@@ -159,6 +181,8 @@ private:
 
   const OverlapGraph &graph;
   const CommModel &comms;
+  ArrayRef<unsigned> order;
+  std::vector<unsigned> rank; ///< by node: its place in the order
   std::vector<OverlapItem> items;
   std::vector<unsigned> missing;
   std::vector<double> end;
@@ -173,7 +197,7 @@ private:
   Heap ready;         ///< collectives
   Heap later;         ///< kernels, by when their inputs have come
   std::priority_queue<unsigned, std::vector<unsigned>, std::greater<unsigned>>
-      now; ///< kernels whose inputs have come
+      now; ///< ranks of kernels whose inputs have come
   double clock = 0;
 };
 
@@ -282,7 +306,7 @@ std::vector<OverlapItem> Scheduler::run() {
   while (true) {
     startReady();
     while (!later.empty() && later.top().first <= clock) {
-      now.push(later.top().second);
+      now.push(rank[later.top().second]);
       later.pop();
     }
     if (now.empty()) {
@@ -291,7 +315,7 @@ std::vector<OverlapItem> Scheduler::run() {
       clock = later.top().first;
       continue;
     }
-    unsigned id = now.top();
+    unsigned id = order[now.top()];
     now.pop();
     runNode(id);
   }
@@ -360,14 +384,33 @@ static void buildSteps(const OverlapGraph &graph, ArrayRef<OverlapItem> items,
   }
 }
 
-OverlapPlan fusion::planOverlap(const OverlapGraph &graph, StepPrices &prices) {
+static OverlapPlan planInOrder(const OverlapGraph &graph, StepPrices &prices,
+                               ArrayRef<unsigned> order) {
   OverlapPlan plan;
-  plan.items = Scheduler(graph, prices.getComms()).run();
+  plan.items = Scheduler(graph, prices.getComms(), order).run();
   runInLine(graph, plan.items);
   for (const OverlapItem &item : plan.items)
     plan.numStarted += item.kind == OverlapItem::Start;
   buildSteps(graph, plan.items, plan.steps, plan.nodeOf);
   plan.overlapped = simulate(plan.steps, prices.getComms());
+  return plan;
+}
+
+OverlapPlan fusion::planOverlap(const OverlapGraph &graph, StepPrices &prices) {
+  KernelOrder order(graph, prices);
+  OverlapPlan plan = planInOrder(graph, prices, order.get());
+  size_t trials =
+      std::clamp<size_t>(kTrialNodes / (graph.size() + 1), 1, kMaxTrials);
+  for (; trials > 0; --trials) {
+    std::optional<std::vector<unsigned>> better = order.propose(plan);
+    if (!better)
+      break;
+    OverlapPlan trial = planInOrder(graph, prices, *better);
+    if (trial.overlapped.stepUs > kNoticeable * plan.overlapped.stepUs)
+      continue;
+    plan = std::move(trial);
+    order.set(std::move(*better));
+  }
   std::vector<OverlapItem> inOrder;
   for (unsigned id = 0; id < graph.size(); ++id)
     inOrder.push_back({OverlapItem::Run, id});

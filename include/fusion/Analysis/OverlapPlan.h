@@ -1,13 +1,13 @@
 //===- OverlapPlan.h - What starts when, beside what ------------*- C++ -*-===//
 //
 // List scheduling of one function: kernels keep their order unless they would
-// wait for a collective while others could go on; a collective starts when its
-// operands are ready and is awaited by its first reader. Private to
-// lib/Schedule.
+// wait for a collective while others could go on, or a collective is sent while
+// nothing is computed that kernels before it could hide; a collective starts
+// when its operands are ready and is awaited by its first reader.
 //
 //===----------------------------------------------------------------------===//
-#ifndef FUSION_LIB_SCHEDULE_OVERLAPPLAN_H
-#define FUSION_LIB_SCHEDULE_OVERLAPPLAN_H
+#ifndef FUSION_ANALYSIS_OVERLAPPLAN_H
+#define FUSION_ANALYSIS_OVERLAPPLAN_H
 
 #include "fusion/Analysis/CommSchedule.h"
 
@@ -23,6 +23,7 @@ struct OverlapNode {
   unsigned stream = 0;    ///< of a collective
   /// Nodes whose results it reads, or that must be before it; ascending.
   llvm::SmallVector<unsigned, 4> before, after;
+  bool isReturned = false; ///< by the function, perhaps through a view
   /// A collective with one reader, which is another: awaited there.
   bool isChained = false;
 };
@@ -60,16 +61,10 @@ struct OverlapPlan {
 /// The stream of a collective: 1 reductions, 2 gathers, 3 others.
 unsigned getCommStream(mlir::Operation *op);
 
-/// Puts the nodes in the order of `items`, which has each of them once, and an
-/// await for each one started and read outside of another's region. Returns the
-/// regions by node.
-std::vector<AsyncOp> rewriteOrder(mlir::func::FuncOp function,
-                                  const OverlapGraph &graph,
-                                  llvm::ArrayRef<OverlapItem> items);
-
-/// Deterministic; n log n in the nodes and their edges.
+/// Deterministic; n log n in the nodes and their edges, for each of few orders
+/// that are tried.
 OverlapPlan planOverlap(const OverlapGraph &graph, StepPrices &prices);
 
 } // namespace fusion
 
-#endif // FUSION_LIB_SCHEDULE_OVERLAPPLAN_H
+#endif // FUSION_ANALYSIS_OVERLAPPLAN_H
