@@ -24,6 +24,8 @@ from .. import runtime
 from ..errors import USAGE, FusionError
 from . import bars, cost_model, limits, modules, table
 from .budget import Budget
+from .ranks import cli as ranks_cli
+from .ranks import report as ranks_report
 from .suites import SUITES
 from .workload import Workload
 
@@ -37,6 +39,8 @@ on one GPU. Every claim of its table is a ratio inside one run.
   fusion-bench calibrate --json device.json       measure a device file
   fusion-bench cost-model --compile-only --modules D; ... --modules D --json times.json
   fusion-bench cost-model --modules D --evaluate times.json --base h200 [--fit new.json]
+  fusion-bench overlap --ranks 2 --json out.json  communication beside computation, on 2 GPUs
+  fusion-bench train --ranks 2 --json out.json    training steps on 2 GPUs
   fusion-bench --list                             suites and rows
 """
 _EPILOG = """\
@@ -51,6 +55,10 @@ class _Parser(argparse.ArgumentParser):
         raise FusionError(f"{message}; see {self.prog} --help", USAGE)
 
 
+def _suites() -> list[str]:
+    return [*SUITES, cost_model.NAME, *ranks_cli.SUITES]
+
+
 def _words(text: str) -> list[str]:
     return [word for word in text.split(",") if word]
 
@@ -59,13 +67,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = _Parser(prog=program, description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False,
                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("suite", metavar="SUITE", nargs="?", help=f"{', '.join(SUITES)}, {cost_model.NAME}, or calibrate")
+    add("suite", metavar="SUITE", nargs="?", help=f"{', '.join(_suites())}, or calibrate")
     add("--list", action="store_true", help="print suites, rows and bars")
     add("--peers", type=_words, default=["torch", "xla"], metavar="LIST", help="torch,xla (default both) or none")
     add("--json", metavar="FILE", help="where results go; written after every row")
     add("--markdown", metavar="FILE",
         help="where the tables go, in a page that has marks for them between the marks; - is standard output")
-    add("--from", dest="source", metavar="FILE", help="measure nothing: make the table of this JSON file")
+    add("--from", dest="sources", metavar="FILE", action="append", default=[],
+        help="measure nothing: make the table of this JSON file; of several, rows of overlap and train together")
     add("--filter", metavar="RE", default="", help="only rows whose name this regular expression finds")
     add("--runs", type=int, default=31, metavar="N", help="rounds in which contenders take turns (default 31)")
     add("--fp", type=_words, default=["fast", "strict"], metavar="LIST",
@@ -92,6 +101,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--evaluate", metavar="FILE", help="cost-model: hold the device file --base against the times of FILE")
     add("--fit", metavar="FILE",
         help="with --evaluate: fit --base to half of the times, write it to FILE, and hold that against them")
+    add("--ranks", type=int, default=0, metavar="N",
+        help="overlap, train: GPUs (default 2); calibrate: measure what N GPUs send each other too")
+    add("--keep", action="store_true", help="overlap, train: leave rows out that the file of --json has already")
+    add("--replays", type=int, default=0, metavar="N",
+        help="overlap: check sums after so many replays at least (default: those that were timed)")
+    add("--runner", metavar="FILE", help="overlap, train, calibrate --ranks: the fusion-run to use")
+    add("--run-options", type=shlex.split, default=[], metavar="WORDS", help="and further options of it")
+    add("--scratch", metavar="DIR", help="where input files go while a row is measured (default: TMPDIR)")
     add("--name", metavar="NAME", help="calibrate: name of the device (default the base's)")
     return parser
 
@@ -105,6 +122,8 @@ def _check_options(options) -> None:
                                  ("--fp", options.fp, ("fast", "strict"))):
         if not given or any(word not in known for word in given):
             raise FusionError(f"{option}: {','.join(given) or 'nothing'}, expected some of {','.join(known)}", USAGE)
+    if options.ranks < 0 or options.ranks == 1:
+        raise FusionError(f"--ranks: {options.ranks}, expected 2 or more", USAGE)
     if options.runs < 1:
         raise FusionError(f"--runs: {options.runs}, expected 1 or more", USAGE)
     if options.compile_only and not options.modules:
@@ -116,7 +135,7 @@ def _check_options(options) -> None:
 
 def _select(suite: str, pattern: str) -> list[Workload]:
     if suite not in SUITES:
-        raise FusionError(f"no suite {suite!r}, expected {', '.join(SUITES)} or calibrate", USAGE)
+        raise FusionError(f"no suite {suite!r}, expected {', '.join(_suites())} or calibrate", USAGE)
     try:
         wanted = re.compile(pattern)
     except re.error as error:
@@ -128,6 +147,7 @@ def _select(suite: str, pattern: str) -> list[Workload]:
 
 
 def _list() -> None:
+    ranks_cli.list_rows(print)
     for name, make in SUITES.items():
         print(f"{name}:")
         for workload in make():
@@ -291,8 +311,9 @@ def _measure(options, workloads: Sequence[Workload], program: str, arguments: Se
 
 
 def _write_markdown(path: Optional[str], document) -> None:
+    text = (ranks_report if document["suite"] in ranks_cli.SUITES else table).markdown(document)
     if path == "-":
-        sys.stdout.write(table.markdown(document))
+        sys.stdout.write(text)
     elif path:
         try:
             with open(path, encoding="utf-8") as file:
@@ -300,7 +321,7 @@ def _write_markdown(path: Optional[str], document) -> None:
         except FileNotFoundError:
             before = ""
         with open(path, "w", encoding="utf-8") as file:
-            file.write(table.placed(before, table.markdown(document), document["suite"]))
+            file.write(table.placed(before, text, document["suite"]))
 
 
 def _calibrate(options) -> int:
@@ -345,6 +366,19 @@ def _cost_model(options) -> int:
     return 4 if any("error" in entry for entry in document["programs"].values()) else 0
 
 
+def _read_results(paths: Sequence[str]) -> dict:
+    """What fusion-bench wrote into one file, or of a suite on several GPUs into several."""
+    documents = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            documents.append(json.load(file))
+    if len(documents) == 1:
+        return documents[0]
+    if len({document["suite"] for document in documents}) != 1 or documents[0]["suite"] not in ranks_cli.SUITES:
+        raise FusionError("--from: several files make one table only if all are of overlap, or all of train", USAGE)
+    return ranks_report.merged(documents)
+
+
 def bench(arguments: Optional[Sequence[str]] = None, program: str = "fusion-bench") -> int:
     """Runs fusion-bench; the exit code. Raises FusionError."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -354,16 +388,21 @@ def bench(arguments: Optional[Sequence[str]] = None, program: str = "fusion-benc
         return 0
     _check_options(options)
     try:
-        if options.source:
-            with open(options.source, encoding="utf-8") as file:
-                _write_markdown(options.markdown or "-", json.load(file))
+        if options.sources:
+            _write_markdown(options.markdown or "-", _read_results(options.sources))
             return 0
         if options.suite is None:
-            raise FusionError(f"no suite given, expected {', '.join(SUITES)} or calibrate; see {program} --help", USAGE)
+            raise FusionError(f"no suite given, expected {', '.join(_suites())} or calibrate; see {program} --help", USAGE)
         if options.suite == "calibrate":
             return _calibrate(options)
         if options.suite == cost_model.NAME:
             return _cost_model(options)
+        if options.suite in ranks_cli.SUITES:
+            options.ranks = options.ranks or 2
+            code, document = ranks_cli.bench(options, program, arguments, _say)
+            if document:
+                _write_markdown(options.markdown, document)
+            return code
         workloads = _select(options.suite, options.filter)
         if options.compile_only:
             return _compile_only(options, workloads)
@@ -371,7 +410,7 @@ def bench(arguments: Optional[Sequence[str]] = None, program: str = "fusion-benc
     except runtime.FusionError as error:
         raise FusionError(str(error), error.code) from error
     except (OSError, KeyError, ValueError) as error:
-        if options.source and not isinstance(error, FusionError):
-            raise FusionError(f"{options.source}: can't be read as results ({error}), name a file that fusion-bench "
+        if options.sources and not isinstance(error, FusionError):
+            raise FusionError(f"{' '.join(options.sources)}: can't be read as results ({error}), name a file that fusion-bench "
                               "wrote", USAGE) from error
         raise

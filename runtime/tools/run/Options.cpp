@@ -94,6 +94,11 @@ Measurements:
                            from the launch of a run until the host sees its end,
                            a device time is what lies between two events around
                            up to 100 runs back to back, divided by their number
+  --bench-turns SOCKET     stay open and run when told to: connect to a Unix
+                           socket, say "rank R", and do what its lines ask for,
+                           "time N" (answered by {"us": [...]}) or "write DIR"
+                           or "write DIR OUTPUT" ({}), until it closes. Results
+                           that are donated are the next run's arguments
   --json                   print results as JSON
   --profile FILE.json      Chrome trace of one run
   --inspect                print what the module holds; runs nothing
@@ -192,6 +197,7 @@ static Status parseValue(const std::string &name, const std::string &value,
                       : name == "profile"      ? &options.profilePath
                       : name == "token-file"   ? &options.tokenFile
                       : name == "fault-report" ? &options.faultReportPath
+                      : name == "bench-turns"  ? &options.turnsSocket
                       : name == "listen"       ? &options.listenAddress
                                                : nullptr;
   if (text) {

@@ -26,6 +26,7 @@ struct RunOptions {
   std::vector<int> devices;
   int threads = 0;
   int64_t benchRuns = 0;
+  std::string turnsSocket; ///< of --bench-turns, see Turns.h
   uint64_t memoryLimit = 0;
   /// Seconds, 0: any time; not given: 60 on a GPU, any on the CPU.
   std::optional<double> opTimeout;

@@ -45,7 +45,8 @@ Expected<Identity> fusion::rt::makeIdentity(const RunOptions &options,
   if (!schedule)
     return schedule.status();
   std::string runs;
-  for (bool flag : {options.nanCheck, !options.profilePath.empty()})
+  for (bool flag : {options.nanCheck, !options.profilePath.empty(),
+                    !options.turnsSocket.empty()})
     runs += flag ? "1" : "0";
   std::string device;
   if (runsOnGpu(options, module)) {

@@ -21,6 +21,7 @@
 #include "Shards.h"
 #include "Text.h"
 #include "Trust.h"
+#include "Turns.h"
 #include "Watchdog.h"
 
 #include <algorithm>
@@ -96,18 +97,22 @@ static std::string fileName(const std::string &tensor) {
   return result + ".npy";
 }
 
+static Tensor takeOutput(const Program &program, size_t i, int64_t batch,
+                         const Buffers &buffers) {
+  const TensorDesc &desc = program.outputs[i].tensor;
+  Tensor tensor;
+  tensor.dtype = desc.dtype;
+  tensor.shape = shapeAt(desc.shape, batch);
+  auto *data = static_cast<const uint8_t *>(buffers.outputPointers[i]);
+  tensor.bytes.assign(data, data + *byteCount(desc.shape, desc.dtype, batch));
+  return tensor;
+}
+
 static std::vector<Tensor> takeOutputs(const Program &program, int64_t batch,
                                        const Buffers &buffers) {
   std::vector<Tensor> tensors;
-  for (size_t i = 0; i < program.outputs.size(); ++i) {
-    const TensorDesc &desc = program.outputs[i].tensor;
-    Tensor tensor;
-    tensor.dtype = desc.dtype;
-    tensor.shape = shapeAt(desc.shape, batch);
-    auto *data = static_cast<const uint8_t *>(buffers.outputPointers[i]);
-    tensor.bytes.assign(data, data + *byteCount(desc.shape, desc.dtype, batch));
-    tensors.push_back(std::move(tensor));
-  }
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    tensors.push_back(takeOutput(program, i, batch, buffers));
   return tensors;
 }
 
@@ -154,18 +159,22 @@ static Status makeDirectories(const std::string &directory) {
   return {};
 }
 
+static Status writeOutput(const Program &program, size_t i,
+                          const Tensor &tensor, const std::string &directory) {
+  std::string path = directory + "/" + fileName(program.outputs[i].tensor.name);
+  std::vector<uint8_t> bytes = encodeNpy(tensor);
+  // Many small results need not wait for the disk one by one; a file is still
+  // there whole or not at all.
+  return writeFileAtomically(path, bytes.data(), bytes.size(),
+                             /*synced=*/false);
+}
+
 static Status writeOutputs(const Program &program,
                            const std::vector<Tensor> &tensors,
                            const std::string &directory) {
   FUSION_RT_TRY(makeDirectories(directory));
   for (size_t i = 0; i < tensors.size(); ++i) {
-    std::string path =
-        directory + "/" + fileName(program.outputs[i].tensor.name);
-    std::vector<uint8_t> bytes = encodeNpy(tensors[i]);
-    // Many small results need not wait for the disk one by one; a file is still
-    // there whole or not at all.
-    FUSION_RT_TRY(writeFileAtomically(path, bytes.data(), bytes.size(),
-                                      /*synced=*/false));
+    FUSION_RT_TRY(writeOutput(program, i, tensors[i], directory));
     if (interruptSignal())
       return Status(Code::Internal, "interrupted");
   }
@@ -248,35 +257,94 @@ static Status checkOutputs(const Program &program,
                            "outputs differ from '" + escape(directory) + "'");
 }
 
-/// `seconds` that a run may take; 0: any.
-static Status bench(Session &session, const RunInputs &inputs, Buffers &buffers,
-                    int64_t runs, double seconds, Report &report) {
+/// Times `runs` runs, by the device's clock where it has one. `seconds` that
+/// one may take; 0: any.
+static Status measure(Session &session, int64_t batch, Buffers &buffers,
+                      int64_t runs, double seconds, Timings &timings) {
   auto once = [&] {
     Watchdog watchdog(seconds);
-    return session.run(inputs.batch, buffers.inputPointers.data(),
+    return session.run(batch, buffers.inputPointers.data(),
                        buffers.outputPointers.data());
   };
-  FUSION_RT_TRY(once());
-  Timings timings;
-  FUSION_RT_TRY(session.measure(inputs.batch, runs, timings));
-  if (!timings.device.empty()) {
-    report.setTimes(std::move(timings.wall));
-    report.setDeviceTimes(std::move(timings.device), timings.replays);
+  FUSION_RT_TRY(session.measure(batch, runs, timings));
+  if (!timings.device.empty())
     return {};
-  }
   int64_t warmUps = std::clamp<int64_t>(runs / 10, 1, 20);
   for (int64_t i = 0; i < warmUps; ++i)
     FUSION_RT_TRY(once());
-  std::vector<double> times(size_t(runs), 0.0);
-  for (double &time : times) {
+  timings.wall.assign(size_t(runs), 0.0);
+  for (double &time : timings.wall) {
     double start = nowMicroseconds();
     FUSION_RT_TRY(once());
     time = nowMicroseconds() - start;
     if (interruptSignal())
       return Status(Code::Internal, "interrupted");
   }
-  report.setTimes(std::move(times));
   return {};
+}
+
+static Status bench(Session &session, const RunInputs &inputs, Buffers &buffers,
+                    int64_t runs, double seconds, Report &report) {
+  {
+    Watchdog watchdog(seconds);
+    FUSION_RT_TRY(session.run(inputs.batch, buffers.inputPointers.data(),
+                              buffers.outputPointers.data()));
+  }
+  Timings timings;
+  FUSION_RT_TRY(
+      measure(session, inputs.batch, buffers, runs, seconds, timings));
+  report.setTimes(std::move(timings.wall));
+  if (!timings.device.empty())
+    report.setDeviceTimes(std::move(timings.device), timings.replays);
+  return {};
+}
+
+/// Runs when told to. What a run donates stays where it is for the next one.
+static Status takeTurns(Session &session, RunInputs &inputs, Buffers &buffers,
+                        double seconds, const RunOptions &options,
+                        const RankContext *rank) {
+  const Program &program = session.module().program;
+  const int64_t batch = inputs.batch;
+  // Others are open beside this one: it keeps each tensor once.
+  inputs.tensors.clear();
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    int32_t result = program.inputs[i].donatedTo;
+    if (result < 0)
+      continue;
+    buffers.inputPointers[i] = buffers.outputPointers[size_t(result)];
+    std::free(buffers.inputs[i].data);
+    buffers.inputs[i].data = nullptr;
+  }
+  TurnActions actions;
+  actions.time = [&](int64_t count, std::vector<double> &micros) {
+    Timings timings;
+    FUSION_RT_TRY(measure(session, batch, buffers, count, seconds, timings));
+    micros = timings.device.empty() ? timings.wall : timings.device;
+    return Status();
+  };
+  actions.write = [&](const std::string &folder, const std::string &name) {
+    std::string directory = rankFolder(folder, rank);
+    FUSION_RT_TRY(makeDirectories(directory));
+    bool found = name.empty();
+    for (size_t i = 0; i < program.outputs.size(); ++i) {
+      const Port &port = program.outputs[i];
+      if (!name.empty() && port.tensor.name != name)
+        continue;
+      found = true;
+      size_t size = *byteCount(port.tensor.shape, port.tensor.dtype, batch);
+      const void *data = session.executor().address({port.segment, 0, size});
+      if (!data && size != 0)
+        return Status(Code::PeerFailed, "an output can't be read back");
+      if (data != buffers.outputPointers[i] && size != 0)
+        std::memcpy(buffers.outputPointers[i], data, size);
+      FUSION_RT_TRY(writeOutput(
+          program, i, takeOutput(program, i, batch, buffers), directory));
+    }
+    return found ? Status()
+                 : Status(Code::Usage, "--bench-turns: no output '" +
+                                           escape(name) + "'; see --inspect");
+  };
+  return serveTurns(options.turnsSocket, rank ? rank->rank : 0, actions);
 }
 
 static Status runOnce(Session &session, const RunInputs &inputs,
@@ -426,6 +494,11 @@ Status fusion::rt::runLoaded(const RunOptions &options,
   if (options.benchRuns > 0)
     FUSION_RT_TRY(
         bench(**session, *inputs, buffers, options.benchRuns, seconds, report));
+  if (options.outputDirectory.empty())
+    outputs.clear();
+  if (!options.turnsSocket.empty())
+    FUSION_RT_TRY(
+        takeTurns(**session, *inputs, buffers, seconds, options, rank));
   if (rank) {
     // No rank writes anything unless all have run.
     rank->progress->setPhase(RankProgress::Ending);
