@@ -102,7 +102,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--fit", metavar="FILE",
         help="with --evaluate: fit --base to half of the times, write it to FILE, and hold that against them")
     add("--ranks", type=int, default=0, metavar="N",
-        help="overlap, train: GPUs (default 2); calibrate: measure what N GPUs send each other too")
+        help="overlap, train: GPUs (default 2); calibrate: measure what N GPUs send each other, nothing else")
     add("--keep", action="store_true", help="overlap, train: leave rows out that the file of --json has already")
     add("--replays", type=int, default=0, metavar="N",
         help="overlap: check sums after so many replays at least (default: those that were timed)")
@@ -394,7 +394,7 @@ def bench(arguments: Optional[Sequence[str]] = None, program: str = "fusion-benc
         if options.suite is None:
             raise FusionError(f"no suite given, expected {', '.join(_suites())} or calibrate; see {program} --help", USAGE)
         if options.suite == "calibrate":
-            return _calibrate(options)
+            return ranks_cli.calibrate(options, _say) if options.ranks else _calibrate(options)
         if options.suite == cost_model.NAME:
             return _cost_model(options)
         if options.suite in ranks_cli.SUITES:

@@ -16,14 +16,18 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import tempfile
 import time
-from typing import Callable, Sequence
+from typing import Callable, Iterator, Optional, Sequence
 
 from ...errors import USAGE, FusionError
+from ..calibrate import find_device
 from ..modules import compiler_of, find_tool, module_folder, read_manifest, sha256, write_manifest
+from ..run import write_json
 from ..table import first_line
-from . import report
+from . import calibrate as calibration
+from . import measure, report
 from .compile import compile_rows
 from .rows import SUITES, Row
 
@@ -58,27 +62,36 @@ def _compile(options, rows: Sequence[Row], folder: str, say: Callable[[str], Non
     return failed
 
 
-def _kept(path: str) -> list[dict]:
-    """Rows of an earlier part of the run that were measured."""
+def _earlier(path: str) -> dict:
+    """What an earlier part of the run wrote; nothing if there is none."""
     try:
         with open(path, encoding="utf-8") as file:
-            return [row for row in json.load(file)["rows"] if "error" not in row]
+            return json.load(file)
     except FileNotFoundError:
-        return []
+        return {}
 
 
-def bench(options, program: str, arguments: Sequence[str], say: Callable[[str], None]) -> tuple[int, dict]:
-    """Compiles or measures a suite: the exit code, and the document (empty after --compile-only)."""
-    from ..run import write_json
-    from . import measure
+def gpu_name() -> Optional[str]:
+    """The first GPU, as its driver's tool has it."""
+    try:
+        said = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return (said.stdout.splitlines() or [None])[0]
 
-    rows = select(options.suite, options.filter, options.ranks)
-    if options.compile_only:
-        with module_folder(options.modules, writing=True) as folder:
-            failed = _compile(options, rows, folder, say)
-            total = sum(entry.stat().st_size for entry in os.scandir(folder))
-        say(f"{len(rows)} rows, {failed} modules refused, {total / 1e6:.1f} MB in {options.modules}")
-        return (3 if failed else 0), {}
+
+def _compile_only(options, rows: Sequence[Row], say: Callable[[str], None]) -> int:
+    with module_folder(options.modules, writing=True) as folder:
+        failed = _compile(options, rows, folder, say)
+        total = sum(entry.stat().st_size for entry in os.scandir(folder))
+    say(f"{len(rows)} rows, {failed} modules refused, {total / 1e6:.1f} MB in {options.modules}")
+    return 3 if failed else 0
+
+
+@contextlib.contextmanager
+def _prepared(options, rows: Sequence[Row], say: Callable[[str], None]) -> Iterator[tuple[measure.Settings, str]]:
+    """What a run of the rows needs, and a folder for its files."""
     begin = time.monotonic()
     with contextlib.ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="fusion-bench-", dir=options.scratch))
@@ -87,28 +100,68 @@ def bench(options, program: str, arguments: Sequence[str], say: Callable[[str], 
         else:
             folder = scratch
             _compile(options, rows, folder, say)
-        manifest = read_manifest(folder)
-        runner = options.runner or find_tool("fusion-run", options.bin_dir)
-        settings = measure.Settings(
-            modules=folder, manifest=manifest, runner=runner, ranks=options.ranks, rounds=options.runs,
+        yield measure.Settings(
+            modules=folder, manifest=read_manifest(folder),
+            runner=options.runner or find_tool("fusion-run", options.bin_dir), ranks=options.ranks, rounds=options.runs,
             peers="torch" in options.peers, replays=options.replays, deadline=begin + options.time_limit, say=say,
-            options=options.run_options)
+            options=options.run_options), scratch
+
+
+def _measure_row(runner: measure.Runner, row: Row) -> dict:
+    try:
+        return runner.row(row)
+    except (FusionError, OSError, ValueError) as error:
+        return {"name": row.name, "title": row.title, "kind": row.kind, "error": first_line(error)}
+
+
+def calibrate(options, say: Callable[[str], None]) -> int:
+    """Measures what GPUs send each other, or compiles what that needs: the exit code."""
+    rows = [row for row in calibration.rows(options.ranks) if re.search(options.filter, row.name)]
+    if options.compile_only:
+        return _compile_only(options, rows, say)
+    with open(find_device(options.base), encoding="utf-8") as file:
+        base = json.load(file)
+    results: dict[str, dict] = {}
+    facts = {"gpu": gpu_name()}
+    device: dict = {}
+    with _prepared(options, rows, say) as (settings, scratch):
+        runner = measure.Runner(settings, scratch)
+        for row in rows:
+            results[row.name] = _measure_row(runner, row)
+            said = [f"{name}: {entry['us']:.1f} us" if "us" in entry else f"{name}: {entry.get('error')}"
+                    for name, entry in results[row.name].get("ours", {}).items()]
+            say(f"{row.name}: " + ("; ".join(said) or results[row.name].get("error", "nothing")))
+            device = calibration.device_file(base, results, options.ranks, facts, datetime.date.today().isoformat())
+            device["name"] = options.name or device["name"]
+            if options.json:
+                write_json(options.json, device)
+                write_json(os.path.splitext(options.json)[0] + ".measured.json", {"rows": list(results.values())})
+    if not options.json:
+        print(json.dumps(device, indent=1))
+    return report.exit_code(list(results.values()))
+
+
+def bench(options, program: str, arguments: Sequence[str], say: Callable[[str], None]) -> tuple[int, dict]:
+    """Compiles or measures a suite: the exit code, and the document (empty after --compile-only)."""
+    rows = select(options.suite, options.filter, options.ranks)
+    if options.compile_only:
+        return _compile_only(options, rows, say), {}
+    begin = time.monotonic()
+    with _prepared(options, rows, say) as (settings, scratch):
+        earlier = _earlier(options.json) if options.keep and options.json else {}
+        command = f"{program} {shlex.join(arguments)}"
         document = {
-            "suite": options.suite, "date": datetime.datetime.now().isoformat(timespec="seconds"),
-            "command": f"{program} {shlex.join(arguments)}", "ranks": options.ranks, "runs": options.runs,
-            "compiler": manifest.get("compiler"), "runner": {"sha256": sha256(runner)}, "environment": {}, "rows": []}
-        kept = _kept(options.json) if options.keep and options.json else []
-        done = {row["name"] for row in kept}
-        document["rows"] += kept
-        measured = measure.Runner(settings, scratch)
+            "suite": options.suite, "date": datetime.datetime.now().isoformat(timespec="seconds"), "command": command,
+            "commands": [*earlier.get("commands", []), command], "ranks": options.ranks, "runs": options.runs,
+            "compiler": settings.manifest.get("compiler"), "runner": {"sha256": sha256(settings.runner)},
+            "environment": {"gpu": gpu_name()}, "rows": [r for r in earlier.get("rows", []) if "error" not in r]}
+        done = {row["name"] for row in document["rows"]}
+        runner = measure.Runner(settings, scratch)
         for row in rows:
             if row.name in done:
                 say(f"{row.name:<28} kept")
                 continue
-            try:
-                result = measured.row(row)
-            except (FusionError, OSError, ValueError) as error:
-                result = {"name": row.name, "title": row.title, "kind": row.kind, "error": first_line(error)}
+            result = _measure_row(runner, row)
             document["environment"].update(result.pop("environment", {}))
             document["rows"].append(result)
             document["seconds"] = round(time.monotonic() - begin, 1)

@@ -77,8 +77,8 @@ def judge(row: Row, rounds: Rounds, wrong: Sequence[str] = ()) -> dict:
     """Figures, bars and the verdict of a row: True if all bars hold, False if one can't or what they judge gave a
     wrong result, None if a figure is missing."""
     judged = fastest(rounds, row.judged)
-    made = {"behind": _behind, "gather": _gather, "train": _train}[row.kind](row, rounds, judged)
-    figures = {name: value for name, value in made.items() if value}
+    make = {"behind": _behind, "gather": _gather, "train": _train}.get(row.kind)
+    figures = {name: value for name, value in (make(row, rounds, judged) if make else {}).items() if value}
     bars = []
     for bar in row.bars:
         found = figures.get(bar.figure)

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import shutil
 import tempfile
@@ -130,11 +131,13 @@ class Runner:
 
     def _open(self, row: Row, files: Files, opened: _Open) -> None:
         settings = self._settings
+        builder = concurrent.futures.ThreadPoolExecutor(1)  # torch.compile takes longest
         if settings.peers and row.peers:
             words = row.peer_set.split()
             from ..worker import environment
             opened.peer = Job("peers", lambda path: settings.peer_command(settings.ranks, words, path), settings.ranks,
                               {**environment(), **self._environment(row)})
+            building = builder.submit(self._build_peers, row, opened.peer)
         waiting: list[tuple[Variant, Job]] = []
 
         def connect_first() -> None:
@@ -164,36 +167,41 @@ class Runner:
         while waiting:
             connect_first()
         if opened.peer:
-            self._open_peers(row, opened)
+            turns, entries = building.result()
+            opened.contenders.update(turns)
+            opened.entries.update(entries)
 
-    def _open_peers(self, row: Row, opened: _Open) -> None:
-        settings, peer = self._settings, opened.peer
-        assert peer
-        entries = {name: opened.entries.setdefault(PEER + name, {}) for name in row.peers}
+    def _build_peers(self, row: Row, peer: Job) -> tuple[dict[str, Callable[[], float]], dict[str, dict]]:
+        """Contenders and entries of the row's peers, that say which could not be had."""
+        settings = self._settings
+        contenders: dict[str, Callable[[], float]] = {}
+        entries: dict[str, dict] = {PEER + name: {} for name in row.peers}
         try:
             peer.connect()
             for name in row.peers:
                 answers = peer.ask(f"open {name}", OPEN_S)
                 error = next((a["error"] for a in answers if "error" in a), None)
                 if error:
-                    entries[name]["error"] = error
+                    entries[PEER + name]["error"] = error
                     settings.say(f"  {PEER}{name}: {error}")
                     continue
-                entries[name]["open_s"] = answers[0].get("seconds")
+                entries[PEER + name]["open_s"] = answers[0].get("seconds")
 
                 def turn(name=name) -> float:
                     answers = peer.ask(f"time {name} {settings.count}")
                     error = next((a["error"] for a in answers if "error" in a), None)
                     if error:
                         raise FusionError(error)
-                    entries[name]["clock"] = "host" if answers[0].get("host") else "device"
+                    entries[PEER + name]["clock"] = "host" if answers[0].get("host") else "device"
                     return max(median(answer["us"]) for answer in answers)
 
-                opened.contenders[PEER + name] = turn
+                contenders[PEER + name] = turn
         except FusionError as error:
             settings.say(f"  {error}")
             for entry in entries.values():
                 entry.setdefault("error", str(error))
+            contenders.clear()
+        return contenders, entries
 
     def _turns(self, opened: _Open) -> dict[str, list[float]]:
         """Microseconds of each round, by contender that went through all of them."""

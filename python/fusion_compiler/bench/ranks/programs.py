@@ -152,16 +152,17 @@ def _collective(kind: str, value: str, elements: int, ranks: int) -> tuple[Input
 
 def collectives_beside_products(kind: str, size: int, count: int, ranks: int, side: int = 0,
                                 products: int = 0) -> Program:
-    """`count` collectives of `size` bytes (of the larger side) each, and beside them a chain of `products` products of
-    square matrices of `side`."""
+    """`count` collectives of one value, of `size` bytes (of the larger side), and beside them a chain of `products`
+    products of square matrices of `side`."""
     elements = max(ranks, size // BYTES["bf16"] // ranks * ranks)
     inputs, body, results = [], [], []
-    for j in range(count):
-        operand, text, result = _collective(kind, f"%s{j}", elements, ranks)
-        # A copy: what is sent lies in memory of the step, as a gradient does.
-        body += [f"%s{j} = fusion.neg %g{j} : {operand.type}", f"%r{j} = {text}"]
-        inputs.append(Input(f"g{j}", "bf16", operand.shape, "integers", per_rank=True))
-        results.append((f"r{j}", f"%r{j}", result))
+    if count:
+        operand, text, result = _collective(kind, "%s", elements, ranks)
+        inputs.append(Input("g", "bf16", operand.shape, "integers", per_rank=True))
+        # What is sent lies in memory of the step, as a gradient does; one copy, so that little of the time is its.
+        body.append(f"%s = fusion.neg %g : {operand.type}")
+        body += [f"%r{j} = {text}" for j in range(count)]
+        results += [(f"r{j}", f"%r{j}", result) for j in range(count)]
     if products:
         a, b = Input("a", "bf16", (side, side)), Input("b", "bf16", (side, side), scale=side ** -0.5)
         inputs += [a, b]

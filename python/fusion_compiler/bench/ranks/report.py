@@ -81,7 +81,8 @@ def _names(rows: Sequence[Mapping], side: str) -> list[str]:
 
 def markdown(document: Mapping) -> str:
     """The tables of docs/performance.md, in milliseconds, medians."""
-    said = about_run({"environment": {}, "date": "", **document})
+    said = about_run(document)
+    said += [f"- `{command}`" for command in document.get("commands", []) if command != document["command"]]
     for kind, title in _KINDS.items():
         rows = [row for row in document["rows"] if row.get("kind") == kind and "ours" in row]
         if not rows:
