@@ -298,6 +298,8 @@ def test_peers_answer_and_keep_their_errors():
     assert peers.answer("time ddp 25 eager 3", made, opened, on) == {"us": [7.0] * 3, "host": True}
     assert peers.answer("open bad", made, opened, on) == {"error": "RuntimeError: CUDA out of memory"}
     assert peers.answer("time bad 3", made, opened, on) == {"error": "KeyError: 'bad'"}
+    on.torch.cuda.empty_cache = lambda: None
+    assert peers.answer("close", made, opened, on) == {} and not opened
     assert peers.answer("dance", made, opened, on) == {"error": "unknown request 'dance'"}
 
 

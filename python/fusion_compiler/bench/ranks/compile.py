@@ -1,8 +1,7 @@
 # ===- compile.py - Modules of rows -----------------------------------------=== #
 #
 # Compiles each variant of the rows once, with what the compiler predicts of its step.
-# Over the slow link everything is decided for a device whose link is as slow. Equal
-# programs with equal options are one module, whatever row they are in.
+# Over the slow link everything is decided for a device whose link is as slow.
 #
 # ===----------------------------------------------------------------------=== #
 """Compiles the modules of suites that run on several GPUs."""

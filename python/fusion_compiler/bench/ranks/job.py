@@ -23,8 +23,9 @@ from typing import Mapping, Optional, Sequence
 from ...errors import FusionError
 from ..timing import median
 
-#: Seconds until all ranks of a job have connected, and for a turn.
-START_S, TURN_S = 90.0, 60.0
+#: Seconds until all ranks of a job have connected (several start at once, and a machine may get its memory slowly), and
+#: for a turn.
+START_S, TURN_S = 180.0, 60.0
 
 
 class _Peer:
@@ -75,6 +76,10 @@ class Job:
         self._process = subprocess.Popen(command(path), stdin=subprocess.DEVNULL, stdout=self._output,
                                          stderr=subprocess.STDOUT, env={**os.environ, **environment},
                                          start_new_session=True)
+
+    @property
+    def connected(self) -> bool:
+        return len(self._peers) == self._ranks
 
     def said(self) -> str:
         """What the command printed that tells most: its first error, else its last line."""
@@ -150,7 +155,7 @@ def ours(name: str, runner: str, module: str, ranks: int, words: Sequence[str],
          environment: Mapping[str, str] = {}) -> Job:
     """A module of ours by the fusion-run `runner`; `words` are its inputs and other options."""
     def command(path: str) -> list[str]:
-        return [runner, module, "--trust=all", *(["--ranks", str(ranks)] if ranks > 1 else []), *words,
-                "--bench-turns", path]
+        return [runner, module, "--trust=all", "--init-timeout", str(int(START_S)),
+                *(["--ranks", str(ranks)] if ranks > 1 else []), *words, "--bench-turns", path]
 
     return Job(name, command, ranks, environment)

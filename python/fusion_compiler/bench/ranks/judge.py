@@ -70,7 +70,8 @@ def _train(row: Row, rounds: Rounds, judged: Optional[str]) -> dict:
             "of_unclipped": figure(_ratio, rounds, f"clip.{pinned}", f"dp.{pinned}"),
             "of_bound": figure(lambda step, one, wire: step / max(one, wire), rounds, judged, "one", "wire"),
             "of_unfused": figure(_ratio, rounds, "unfused", judged),
-            "overlap": figure(_ratio, rounds, "in line.nccl", "dp.nccl")}
+            "overlap nccl": figure(_ratio, rounds, "in line.nccl", "dp.nccl"),
+            "overlap peer": figure(_ratio, rounds, "in line.peer", "dp.peer")}
 
 
 def judge(row: Row, rounds: Rounds, wrong: Sequence[str] = ()) -> dict:

@@ -112,6 +112,7 @@ class Runner:
                     if check:
                         opened.entries[variant.name]["check"] = check
                         wrong += [] if check["ok"] else [variant.name]
+            rounds.update(self._apart(row, opened))
         finally:
             opened.close()
             shutil.rmtree(data, ignore_errors=True)
@@ -137,7 +138,7 @@ class Runner:
             from ..worker import environment
             opened.peer = Job("peers", lambda path: settings.peer_command(settings.ranks, words, path), settings.ranks,
                               {**environment(), **self._environment(row)})
-            building = builder.submit(self._build_peers, row, opened.peer)
+            building = builder.submit(self._build_peers, row.peers, opened.peer)
         waiting: list[tuple[Variant, Job]] = []
 
         def connect_first() -> None:
@@ -171,14 +172,16 @@ class Runner:
             opened.contenders.update(turns)
             opened.entries.update(entries)
 
-    def _build_peers(self, row: Row, peer: Job) -> tuple[dict[str, Callable[[], float]], dict[str, dict]]:
-        """Contenders and entries of the row's peers, that say which could not be had."""
+    def _build_peers(self, names: Sequence[str],
+                     peer: Job) -> tuple[dict[str, Callable[[], float]], dict[str, dict]]:
+        """Contenders of the peers, and entries, that say which could not be had."""
         settings = self._settings
         contenders: dict[str, Callable[[], float]] = {}
-        entries: dict[str, dict] = {PEER + name: {} for name in row.peers}
+        entries: dict[str, dict] = {PEER + name: {} for name in names}
         try:
-            peer.connect()
-            for name in row.peers:
+            if not peer.connected:
+                peer.connect()
+            for name in names:
                 answers = peer.ask(f"open {name}", OPEN_S)
                 error = next((a["error"] for a in answers if "error" in a), None)
                 if error:
@@ -202,6 +205,22 @@ class Runner:
                 entry.setdefault("error", str(error))
             contenders.clear()
         return contenders, entries
+
+    def _apart(self, row: Row, opened: _Open) -> dict[str, list[float]]:
+        """Times of the peers that wait until all others have given their memory back."""
+        if not opened.peer or not row.apart or time.monotonic() > self._settings.deadline:
+            return {}
+        for each in opened.ours.values():
+            each.close()
+        opened.ours.clear()
+        try:
+            opened.peer.ask("close")
+        except FusionError as error:
+            opened.entries.update({PEER + name: {"error": str(error)} for name in row.apart})
+            return {}
+        opened.contenders, entries = self._build_peers(row.apart, opened.peer)
+        opened.entries.update(entries)
+        return self._turns(opened)
 
     def _turns(self, opened: _Open) -> dict[str, list[float]]:
         """Microseconds of each round, by contender that went through all of them."""

@@ -5,6 +5,7 @@
 #
 #   open NAME        builds a contender: {"seconds": S}, or {"error": TEXT}
 #   time NAME COUNT  {"us": [...]}, by events around replays, the ranks behind a barrier
+#   close            gives back what all of them hold: {}
 #   about            versions
 #
 # Sets: `train LAYERS HIDDEN HEADS VOCAB SEQ BATCH`, `behind M N K PRODUCTS BUCKETS ELEMENTS
@@ -17,6 +18,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -66,7 +68,13 @@ class Rank:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             run()
-        return graph.replay
+
+        def replay() -> None:
+            graph.replay()
+
+        # The graph knows the addresses of what `run` holds, and keeps none of it alive.
+        replay.holds = run  # type: ignore[attr-defined]
+        return replay
 
     def time(self, work: Work, count: int) -> list[float]:
         torch = self.torch
@@ -96,7 +104,7 @@ class Rank:
 
 
 def _train(on: Rank, layers: int, hidden: int, heads: int, vocab: int, seq: int, batch: int) -> dict[str, Callable]:
-    torch, dist = on.torch, on.dist
+    torch = on.torch
     nn, F = torch.nn, torch.nn.functional
     from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -194,6 +202,7 @@ def _behind(on: Rank, m: int, n: int, k: int, products: int, buckets: int, eleme
     due = turns(products, buckets, bool(early))
     group = dist.group.WORLD.group_name
     tensors: list = []
+    handles: list = []
 
     def multiply():
         for _ in range(products):
@@ -212,7 +221,8 @@ def _behind(on: Rank, m: int, n: int, k: int, products: int, buckets: int, eleme
         if on.size != 2:
             raise RuntimeError("by copy engines: written for two ranks")
         ready()
-        handles = [symmetric.rendezvous(tensor, group) for tensor in tensors]
+        if not handles:
+            handles.extend(symmetric.rendezvous(tensor, group) for tensor in tensors)
         half, rank = elements // 2, on.rank
         landing = torch.empty(half, device="cuda", dtype=torch.bfloat16)
         mine, theirs = slice(rank * half, (rank + 1) * half), slice((1 - rank) * half, (2 - rank) * half)
@@ -297,6 +307,11 @@ def answer(request: str, made: dict[str, Callable], opened: dict[str, Work], on)
         if word == "time":
             name, _, count = rest.rpartition(" ")
             return {"us": on.time(opened[name], int(count)), "host": opened[name].host}
+        if word == "close":
+            opened.clear()
+            gc.collect()
+            on.torch.cuda.empty_cache()
+            return {}
         if word == "about":
             torch = on.torch
             return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,

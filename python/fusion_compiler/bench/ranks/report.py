@@ -22,7 +22,7 @@ _FIGURES = {
     "hidden": "hidden (judged)", "of_serial": "time / serial", "of_product": "time / product alone",
     "speedup": "serial / time", "of_one": "step / one GPU's", "of_ddp": "step / best captured DDP's",
     "of_unclipped": "with clip / without", "of_bound": "step / max(one GPU's, wire)", "of_unfused": "unfused / step",
-    "overlap": "in line / overlapped, nccl",
+    "overlap nccl": "in line / overlapped, nccl", "overlap peer": "in line / overlapped, peer",
 }
 
 
@@ -101,6 +101,11 @@ def markdown(document: Mapping) -> str:
                 for row in rows for bar in row["bars"]]
         if bars:
             said += _table(["work", "judged", "bar", "value", ""], bars)
+        checks = [[row["title"], name, str(check["replays"]), str(check["elements"]), str(check["wrong"])]
+                  for row in rows for name, entry in row["ours"].items()
+                  if "replays" in (check := entry.get("check", {}))]
+        if checks:
+            said += _table(["every element after so many replays", "of", "replays", "elements", "wrong"], checks)
     return "\n".join(said).rstrip("\n") + "\n"
 
 

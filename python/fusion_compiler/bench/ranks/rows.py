@@ -73,13 +73,12 @@ class Row:
     title: str
     ours: tuple[Variant, ...]
     peers: tuple[str, ...] = ()  # names of a peer set's contenders
+    apart: tuple[str, ...] = ()  # more of them, timed when the others have given their memory back: for the reader only
     peer_set: str = ""  # and the set: a word and numbers, see peers.py
     link: str = FAST
     kind: str = ""  # which figures it has: "behind", "gather", "train"
     judged: tuple[str, ...] = ()  # variants that bars speak of: the fastest of them
     bars: tuple[Bar, ...] = ()
-    #: Bytes that ranks send in a step, for the reader.
-    note: str = ""
 
 
 def _pinned(variant: Variant, *transports: str) -> list[Variant]:
@@ -185,8 +184,8 @@ def train(name: str, link: str = FAST, ranks: int = 2, batch: int = 4, peers: bo
         title=f"{name} step, {batch} x {sizes['seq']} a rank, {ranks} ranks" + ("" if fast else ", slow link"),
         ours=tuple(ours), peer_set=f"train {sizes['layers']} {sizes['hidden']} {sizes['heads']} {sizes['vocab']} "
                                    f"{sizes['seq']} {batch}",
-        peers=((*(("one eager+graph", "one compiled+graph") if fast else ()), *ddp, "ddp 25 eager", "fsdp2 eager")
-               if peers else ()),
+        peers=(*(("one compiled+graph",) if fast else ()), *ddp) if peers else (),
+        apart=(*(("one eager+graph",) if fast else ()), "ddp 25 eager", "fsdp2 eager") if peers else (),
         judged=("dp.auto", "shard.auto") if fast else ("dp.nccl", "shard.nccl"), bars=bars)
 
 
