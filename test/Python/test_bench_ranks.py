@@ -232,6 +232,8 @@ while True:
     lines = [file.readline() for file in files]
     if not lines[0]:
         break
+    if what == "notes":
+        print("fusion-run: note: by nccl, GPU 1 can't be opened\\n" * 2)
     if what == "dies":
         print("error: out of memory, rank 1"); sys.exit(6)
     if what == "hangs":
@@ -251,6 +253,13 @@ def test_a_job_takes_as_long_as_its_slowest_rank():
     assert opened.time(3) == 20.0  # the medians are 10 and 20
     opened.close()
     assert opened._process.returncode == 0
+
+
+def test_a_job_keeps_its_notes():
+    opened = talker("notes").connect()
+    opened.time(1)
+    opened.close()
+    assert opened.notes() == ["fusion-run: note: by nccl, GPU 1 can't be opened"]
 
 
 def test_a_job_that_dies_says_its_error():

@@ -166,7 +166,7 @@ def bench(options, program: str, arguments: Sequence[str], say: Callable[[str], 
             document["rows"].append(result)
             document["seconds"] = round(time.monotonic() - begin, 1)
             say(report.line(result))
-            for problem in report.errors(result):
+            for problem in [*report.errors(result), *report.notes(result)]:
                 say(f"  {problem}")
             if options.json:
                 write_json(options.json, document)

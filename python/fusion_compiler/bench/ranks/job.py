@@ -138,10 +138,14 @@ class Job:
         self.close(wait_s=0)
         raise FusionError(f"{self.name}: {why}")
 
-    def close(self, wait_s: float = 15) -> None:
+    def release(self) -> None:
+        """Tells the command to end, without waiting for that."""
         for peer in self._peers.values():
             peer.close()
         self._listener.close()
+
+    def close(self, wait_s: float = 15) -> None:
+        self.release()
         if self._process.poll() is None:
             try:
                 self._process.wait(wait_s)
@@ -149,6 +153,12 @@ class Job:
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
         self._folder.cleanup()
+
+    def notes(self) -> list[str]:
+        """What a command that has ended wanted to be known: its notes and warnings, each once, a few of them."""
+        self._output.seek(0)
+        lines = [line.strip()[:300] for line in self._output if "note: " in line or "warning: " in line]
+        return list(dict.fromkeys(lines))[:4]
 
 
 def ours(name: str, runner: str, module: str, ranks: int, words: Sequence[str],

@@ -66,9 +66,20 @@ class _Open:
     contenders: dict[str, Callable[[], float]] = field(default_factory=dict)
     entries: dict[str, dict] = field(default_factory=dict)
 
-    def close(self) -> None:
-        for each in [*self.ours.values(), *([self.peer] if self.peer else [])]:
+    def close_ours(self) -> None:
+        """Ends our jobs, side by side, and keeps what they had to say."""
+        for each in self.ours.values():
+            each.release()
+        for name, each in self.ours.items():
             each.close()
+            if said := each.notes():
+                self.entries[name]["notes"] = said
+        self.ours.clear()
+
+    def close(self) -> None:
+        self.close_ours()
+        if self.peer:
+            self.peer.close()
 
 
 def _about(peer: Optional[Job]) -> dict:
@@ -210,9 +221,7 @@ class Runner:
         """Times of the peers that wait until all others have given their memory back."""
         if not opened.peer or not row.apart or time.monotonic() > self._settings.deadline:
             return {}
-        for each in opened.ours.values():
-            each.close()
-        opened.ours.clear()
+        opened.close_ours()
         try:
             opened.peer.ask("close")
         except FusionError as error:

@@ -66,6 +66,12 @@ def errors(row: Mapping) -> list[str]:
     return said
 
 
+def notes(row: Mapping) -> list[str]:
+    """What modules of ours said about their run, such as another transport than was asked for."""
+    return list(dict.fromkeys(f"{name}: {note}" for name, entry in row.get("ours", {}).items()
+                              for note in entry.get("notes", ())))
+
+
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = ["| " + " | ".join(cells) + " |" for cells in (head, *rows)]
     return [lines[0], "|" + "---|" * len(head), *lines[1:], ""]
