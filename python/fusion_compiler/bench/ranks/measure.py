@@ -91,6 +91,11 @@ def _about(peer: Optional[Job]) -> dict:
     return {key: value for key, value in answer.items() if key != "error"}
 
 
+def _why(name: str, error: FusionError) -> str:
+    """An error without the name of the job in front, which stands beside it."""
+    return str(error).removeprefix(f"{name}: ")
+
+
 def _inputs(entry: Mapping) -> list[Input]:
     return [Input(**{**x, "shape": tuple(x["shape"])}) for x in entry["inputs"]]
 
@@ -161,7 +166,7 @@ class Runner:
                 opened.ours[variant.name] = started
                 opened.contenders[variant.name] = lambda: started.time(settings.count)
             except FusionError as error:
-                entry["error"] = str(error)
+                entry["error"] = _why(variant.name, error)
                 settings.say(f"  {error}")
 
         for variant in row.ours:
@@ -248,8 +253,8 @@ class Runner:
                     if number:
                         rounds[name].append(us)
                 except FusionError as error:
-                    opened.entries[name]["error"] = str(error)
-                    settings.say(f"  {name}: {error}")
+                    opened.entries[name]["error"] = _why(name, error)
+                    settings.say(f"  {name}: {_why(name, error)}")
                     contenders.pop(name)
                     rounds.pop(name)
         return {name: values for name, values in rounds.items() if values}
