@@ -3,9 +3,9 @@
 // Two packers. Up to a few thousand buffers: largest first, each at the lowest
 // offset free of all placed buffers that live at the same time (quadratic,
 // close to optimal in practice), or in another order where that leaves gaps;
-// buffers of a set keep their distances, and
-// bytes of a set that are not alive yet serve others. Beyond: one sweep over
-// the commands with a best-fit free list (n log n), where a set is one buffer.
+// buffers of a set keep their distances, and bytes of a set that are not alive
+// yet serve others. Beyond: one sweep over the commands with a best-fit free
+// list (n log n), where a set is one buffer.
 //
 //===----------------------------------------------------------------------===//
 #include "ArenaPlan.h"
@@ -107,9 +107,9 @@ static std::pair<int64_t, int64_t> getSpan(const Unit &unit) {
   return span;
 }
 
-/// Largest first is best where sizes differ much. Where it leaves gaps, those
-/// that live longest go below, or those that are there at the peak: the best of
-/// these few, the first of equals.
+/// Largest first is best where sizes differ much. Where it leaves gaps, others
+/// are tried: those that live longest below, or in the order in which they
+/// come. The smallest arena counts, the first of equals.
 static int64_t packBySize(llvm::MutableArrayRef<Unit> units) {
   llvm::SmallVector<Unit *> order;
   for (Unit &unit : units)

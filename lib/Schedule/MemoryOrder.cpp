@@ -65,7 +65,11 @@ private:
                                  unsigned peak) const;
   std::optional<Order> hoistReaders(const OrderedValue &value,
                                     const Order &order, unsigned peak) const;
-  std::optional<Order> sinkProducer(const OrderedValue &value,
+  std::optional<Order> sink(unsigned producer, const Order &order,
+                            unsigned at) const;
+  std::optional<Order> sinkBehindPeak(const OrderedValue &value,
+                                      const Order &order, unsigned peak) const;
+  std::optional<Order> sinkToReader(const OrderedValue &value,
                                     const Order &order, unsigned peak) const;
   bool improve(Order &order, Profile &profile);
 
@@ -167,23 +171,42 @@ std::optional<Planner::Order> Planner::hoistPeak(const OrderedValue &value,
   return hoist(order[peak], order, position[value.producer]);
 }
 
-/// Moves the producer to behind the peak, if nothing needs it before.
-std::optional<Planner::Order> Planner::sinkProducer(const OrderedValue &value,
-                                                    const Order &order,
-                                                    unsigned peak) const {
-  const OrderedStep &step = graph.steps[value.producer];
+/// Moves the producer to the place `at`, if nothing needs it before.
+std::optional<Planner::Order>
+Planner::sink(unsigned producer, const Order &order, unsigned at) const {
+  const OrderedStep &step = graph.steps[producer];
   if (!step.isMovable || llvm::any_of(step.behind, [&](unsigned other) {
-        return position[other] <= peak;
+        return position[other] <= at;
       }))
     return std::nullopt;
   Order result;
-  for (auto [at, other] : llvm::enumerate(order)) {
-    if (other != value.producer)
+  for (auto [place, other] : llvm::enumerate(order)) {
+    if (other != producer)
       result.push_back(other);
-    if (at == peak)
-      result.push_back(value.producer);
+    if (place == at)
+      result.push_back(producer);
   }
   return result;
+}
+
+/// Moves the producer to behind the peak.
+std::optional<Planner::Order> Planner::sinkBehindPeak(const OrderedValue &value,
+                                                      const Order &order,
+                                                      unsigned peak) const {
+  return sink(value.producer, order, peak);
+}
+
+/// Moves the producer to in front of what needs it.
+std::optional<Planner::Order> Planner::sinkToReader(const OrderedValue &value,
+                                                    const Order &order,
+                                                    unsigned peak) const {
+  unsigned first = order.size();
+  for (unsigned other : graph.steps[value.producer].behind)
+    first = std::min(first, position[other]);
+  // One behind the peak is what was tried before.
+  if (first == order.size() || first <= peak + 1)
+    return std::nullopt;
+  return sink(value.producer, order, first - 1);
 }
 
 bool Planner::improve(Order &order, Profile &profile) {
@@ -191,8 +214,8 @@ bool Planner::improve(Order &order, Profile &profile) {
     const OrderedValue &value = graph.values[index];
     if (value.bytes < profile.peak / kLeastShare)
       return false;
-    for (auto move : {&Planner::hoistReaders, &Planner::sinkProducer,
-                      &Planner::hoistPeak}) {
+    for (auto move : {&Planner::hoistReaders, &Planner::sinkBehindPeak,
+                      &Planner::sinkToReader, &Planner::hoistPeak}) {
       if (visits > kMaxVisits)
         return false;
       std::optional<Order> changed = (this->*move)(value, order, profile.at);

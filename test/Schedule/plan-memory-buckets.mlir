@@ -201,3 +201,114 @@ module {
     return %u, %v : tensor<4xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// Two reductions share a gradient: each has its part where the gradient is, and
+// no second buffer. What reads the parts reads them there.
+// CHECK-LABEL: fusion.program @main {{.*}} peak = 128
+// CHECK:       fusion.launch {{.*}}write, <@arena, 0, 128
+// CHECK:       fusion.collective {{.*}}read_write, <@arena, 0, 64
+// CHECK:       fusion.collective {{.*}}read_write, <@arena, 64, 64
+// CHECK:       fusion.launch {{.*}}read, <@arena, 0, 64 {{.*}}read, <@arena, 64, 64
+module {
+  fusion.mesh @m(dp = 2)
+  module @kernels {
+    func.func @k(%a: i64) attributes {fusion.units = #fusion.extent<0 * B + 1>, fusion.grain = 1 : i64} { return }
+  }
+  func.func @main(%x: tensor<32xf32>) -> tensor<16xf32> {
+    %g = fusion.group loop (%a = %x : tensor<32xf32>) -> tensor<32xf32> kernel @kernels::@k {
+      %0 = fusion.exp %a : tensor<32xf32>
+      fusion.yield %0 : tensor<32xf32>
+    }
+    %p = fusion.group loop (%a = %g : tensor<32xf32>) -> tensor<16xf32> attributes {fusion.view = array<i64: 0>} {
+      %0 = fusion.slice %a starts = [0] limits = [16] strides = [1] : tensor<32xf32>
+      fusion.yield %0 : tensor<16xf32>
+    }
+    %q = fusion.group loop (%a = %g : tensor<32xf32>) -> tensor<16xf32> attributes {fusion.view = array<i64: 64>} {
+      %0 = fusion.slice %a starts = [16] limits = [32] strides = [1] : tensor<32xf32>
+      fusion.yield %0 : tensor<16xf32>
+    }
+    %r = fusion.all_reduce sum, %p on @m[dp] {fusion.bucket = 0 : i64} : tensor<16xf32>
+    %s = fusion.all_reduce sum, %q on @m[dp] {fusion.bucket = 1 : i64} : tensor<16xf32>
+    %u = fusion.group loop (%a = %r : tensor<16xf32>, %b = %s : tensor<16xf32>) -> tensor<16xf32> kernel @kernels::@k {
+      %0 = fusion.add %a, %b : tensor<16xf32>
+      fusion.yield %0 : tensor<16xf32>
+    }
+    return %u : tensor<16xf32>
+  }
+}
+
+// -----
+
+// The whole gradient is read once more, as it was: its parts are reduced to
+// elsewhere.
+// CHECK-LABEL: fusion.program @main {{.*}} peak = 256
+// CHECK:       fusion.launch {{.*}}write, <@arena, [[AT:[0-9]+]], 128
+// CHECK:       fusion.collective {{.*}}read, <@arena, [[AT]], 64 {{.*}}write, <@arena,
+// CHECK:       fusion.collective {{.*}}read, <@arena, {{[0-9]+}}, 64 {{.*}}write, <@arena,
+module {
+  fusion.mesh @m(dp = 2)
+  module @kernels {
+    func.func @k(%a: i64) attributes {fusion.units = #fusion.extent<0 * B + 1>, fusion.grain = 1 : i64} { return }
+  }
+  func.func @main(%x: tensor<32xf32>) -> (tensor<16xf32>, tensor<32xf32>) {
+    %g = fusion.group loop (%a = %x : tensor<32xf32>) -> tensor<32xf32> kernel @kernels::@k {
+      %0 = fusion.exp %a : tensor<32xf32>
+      fusion.yield %0 : tensor<32xf32>
+    }
+    %p = fusion.group loop (%a = %g : tensor<32xf32>) -> tensor<16xf32> attributes {fusion.view = array<i64: 0>} {
+      %0 = fusion.slice %a starts = [0] limits = [16] strides = [1] : tensor<32xf32>
+      fusion.yield %0 : tensor<16xf32>
+    }
+    %q = fusion.group loop (%a = %g : tensor<32xf32>) -> tensor<16xf32> attributes {fusion.view = array<i64: 64>} {
+      %0 = fusion.slice %a starts = [16] limits = [32] strides = [1] : tensor<32xf32>
+      fusion.yield %0 : tensor<16xf32>
+    }
+    %r = fusion.all_reduce sum, %p on @m[dp] : tensor<16xf32>
+    %s = fusion.all_reduce sum, %q on @m[dp] : tensor<16xf32>
+    %v = fusion.group loop (%a = %g : tensor<32xf32>) -> tensor<32xf32> kernel @kernels::@k {
+      %0 = fusion.exp %a : tensor<32xf32>
+      fusion.yield %0 : tensor<32xf32>
+    }
+    %u = fusion.group loop (%a = %r : tensor<16xf32>, %b = %s : tensor<16xf32>) -> tensor<16xf32> kernel @kernels::@k {
+      %0 = fusion.add %a, %b : tensor<16xf32>
+      fusion.yield %0 : tensor<16xf32>
+    }
+    return %u, %v : tensor<16xf32>, tensor<32xf32>
+  }
+}
+
+// -----
+
+// Two parts that overlap: the first one is read by the second reduction.
+// CHECK-LABEL: fusion.program @main
+// CHECK:       fusion.collective {{.*}}read, <@arena, {{[0-9]+}}, 64 {{.*}}write, <@arena,
+// CHECK:       fusion.collective {{.*}}read_write, <@arena, {{[0-9]+}}, 64
+module {
+  fusion.mesh @m(dp = 2)
+  module @kernels {
+    func.func @k(%a: i64) attributes {fusion.units = #fusion.extent<0 * B + 1>, fusion.grain = 1 : i64} { return }
+  }
+  func.func @main(%x: tensor<32xf32>) -> tensor<16xf32> {
+    %g = fusion.group loop (%a = %x : tensor<32xf32>) -> tensor<32xf32> kernel @kernels::@k {
+      %0 = fusion.exp %a : tensor<32xf32>
+      fusion.yield %0 : tensor<32xf32>
+    }
+    %p = fusion.group loop (%a = %g : tensor<32xf32>) -> tensor<16xf32> attributes {fusion.view = array<i64: 0>} {
+      %0 = fusion.slice %a starts = [0] limits = [16] strides = [1] : tensor<32xf32>
+      fusion.yield %0 : tensor<16xf32>
+    }
+    %q = fusion.group loop (%a = %g : tensor<32xf32>) -> tensor<16xf32> attributes {fusion.view = array<i64: 60>} {
+      %0 = fusion.slice %a starts = [15] limits = [31] strides = [1] : tensor<32xf32>
+      fusion.yield %0 : tensor<16xf32>
+    }
+    %r = fusion.all_reduce sum, %p on @m[dp] : tensor<16xf32>
+    %s = fusion.all_reduce sum, %q on @m[dp] : tensor<16xf32>
+    %u = fusion.group loop (%a = %r : tensor<16xf32>, %b = %s : tensor<16xf32>) -> tensor<16xf32> kernel @kernels::@k {
+      %0 = fusion.add %a, %b : tensor<16xf32>
+      fusion.yield %0 : tensor<16xf32>
+    }
+    return %u : tensor<16xf32>
+  }
+}

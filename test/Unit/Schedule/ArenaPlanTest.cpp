@@ -125,7 +125,18 @@ TEST(ArenaPlan, SetsLieSideBySide) {
   expectValid(buffers, total);
   EXPECT_EQ(buffers[0].offset - buffers[2].offset, 128);
   EXPECT_EQ(buffers[4].offset - buffers[0].offset, 128);
-  EXPECT_EQ(total, 3 * 128 + 64);
+  // All of the set is alive at command 2; 1 ends before 0 is there.
+  EXPECT_EQ(total, 3 * 128);
+}
+
+TEST(ArenaPlan, AnotherOrderWhereLargestFirstLeavesGaps) {
+  // Largest first: 1 at 0, 0 at 192, 2 at 0, and the gap of 64 is too small for
+  // 3, which comes behind 0: 448. In order: 0 at 0, then 1, then 2 and 3.
+  std::vector<Lifetime> buffers = {
+      {0, 2, 128, -1}, {0, 1, 192, -1}, {2, 5, 128, -1}, {2, 2, 128, -1}};
+  int64_t total = planArena(buffers);
+  expectValid(buffers, total);
+  EXPECT_EQ(total, 3 * 128);
 }
 
 TEST(ArenaPlan, RandomSetsNeverCollide) {
