@@ -83,8 +83,16 @@ static int64_t packInTurn(llvm::ArrayRef<Unit *> order) {
   return total;
 }
 
-/// The most bytes that are alive at once: no plan has fewer.
-static int64_t getLeastBytes(llvm::ArrayRef<Unit *> units) {
+namespace {
+
+/// The most bytes that are alive at once, and a command that sees them.
+struct Peak {
+  int64_t bytes = 0, at = 0;
+};
+
+} // namespace
+
+static Peak findPeak(llvm::ArrayRef<Unit *> units) {
   llvm::SmallVector<std::pair<int64_t, int64_t>> changes;
   for (const Unit *unit : units)
     for (const Lifetime *part : unit->parts) {
@@ -92,10 +100,12 @@ static int64_t getLeastBytes(llvm::ArrayRef<Unit *> units) {
       changes.push_back({part->last + 1, -roundUp(part->size)});
     }
   llvm::sort(changes); // ends before starts
-  int64_t live = 0, most = 0;
+  Peak peak;
+  int64_t live = 0;
   for (auto [at, change] : changes)
-    most = std::max(most, live += change);
-  return most;
+    if ((live += change) > peak.bytes)
+      peak = {live, at};
+  return peak;
 }
 
 /// When a unit is alive, as the first and the last command.
@@ -108,48 +118,57 @@ static std::pair<int64_t, int64_t> getSpan(const Unit &unit) {
 }
 
 /// Largest first is best where sizes differ much. Where it leaves gaps, others
-/// are tried: those that live longest below, or in the order in which they
-/// come. The smallest arena counts, the first of equals.
+/// are tried: what lives long below, the order in which units come, and what is
+/// there at the peak in the order in which it goes, so that the others find one
+/// gap behind it. The smallest arena counts, the first of equals.
 static int64_t packBySize(llvm::MutableArrayRef<Unit> units) {
+  struct Entry {
+    Unit *unit;
+    int64_t first, last, length;
+    bool isAtPeak;
+  };
   llvm::SmallVector<Unit *> order;
   for (Unit &unit : units)
     if (unit.size > 0)
       order.push_back(&unit);
-  auto getLength = [](const Unit *unit) {
-    auto [first, last] = getSpan(*unit);
-    return last - first + 1;
-  };
-  auto isLarger = [](const Unit *a, const Unit *b) {
-    return a->size > b->size;
-  };
-  auto isLonger = [&](const Unit *a, const Unit *b) {
-    return std::pair(getLength(a), a->size) > std::pair(getLength(b), b->size);
-  };
-  auto isHeavier = [&](const Unit *a, const Unit *b) {
-    return double(a->size) * getLength(a) > double(b->size) * getLength(b);
-  };
-  auto isEarlier = [](const Unit *a, const Unit *b) {
-    return getSpan(*a).first < getSpan(*b).first;
-  };
-  int64_t least = getLeastBytes(order);
-  llvm::stable_sort(order, isLarger);
+  llvm::stable_sort(
+      order, [](const Unit *a, const Unit *b) { return a->size > b->size; });
   int64_t total = packInTurn(order);
-  if (total <= least || units.size() > kMostTried)
+  Peak peak = findPeak(order);
+  int64_t enough = peak.bytes + peak.bytes / 1024;
+  if (total <= enough || units.size() > kMostTried)
     return total;
+  llvm::SmallVector<Entry> entries;
+  for (Unit *unit : order) {
+    auto [first, last] = getSpan(*unit);
+    entries.push_back({unit, first, last, last - first + 1,
+                       first <= peak.at && peak.at <= last});
+  }
   llvm::SmallVector<Unit *> best = order;
-  auto attempt = [&](auto isBefore) {
-    if (total <= least)
+  auto attempt = [&](auto getKey) {
+    if (total <= enough)
       return;
-    llvm::SmallVector<Unit *> other = order;
-    llvm::stable_sort(other, isBefore);
+    llvm::SmallVector<Entry> sorted = entries;
+    llvm::stable_sort(sorted, [&](const Entry &a, const Entry &b) {
+      return getKey(a) < getKey(b);
+    });
+    llvm::SmallVector<Unit *> other = llvm::map_to_vector(
+        sorted, [](const Entry &entry) { return entry.unit; });
     if (int64_t bytes = packInTurn(other); bytes < total) {
       total = bytes;
       best = std::move(other);
     }
   };
-  attempt(isLonger);
-  attempt(isHeavier);
-  attempt(isEarlier);
+  attempt([](const Entry &e) {
+    return std::pair(!e.isAtPeak, e.isAtPeak ? -e.last : 0);
+  });
+  attempt([](const Entry &e) {
+    return std::pair(!e.isAtPeak, e.isAtPeak ? -e.length : 0);
+  });
+  attempt([](const Entry &e) { return -double(e.unit->size) * e.length; });
+  attempt([](const Entry &e) { return std::pair(e.first, -e.length); });
+  attempt([](const Entry &e) { return -e.length; });
+  // The offsets that are there are those of the last one tried.
   return packInTurn(best);
 }
 
