@@ -58,17 +58,85 @@ bool CommModel::isSharedWithCompute(unsigned link) const {
   return llvm::is_contained(comm.links[link].sharedWith, "compute");
 }
 
-CommCost CommModel::predict(CommOp op, double bytes,
-                            const CommGroup &group) const {
+llvm::StringRef fusion::stringifyTransport(Transport transport) {
+  return transport == Transport::Peer ? "peer" : "nccl";
+}
+
+/// The first link that reaches all ranks; else the last, which has to.
+unsigned CommModel::findLink(const CommGroup &group) const {
+  unsigned link = 0;
+  while (link + 1 < comm.links.size() && comm.links[link].devices != 0 &&
+         comm.links[link].devices < group.span)
+    ++link;
+  return link;
+}
+
+const CommTransport *CommModel::findTransport(unsigned link,
+                                              Transport transport) const {
+  for (const CommTransport &entry : comm.transports)
+    if (entry.name == stringifyTransport(transport) &&
+        entry.link == comm.links[link].name)
+      return &entry;
+  return nullptr;
+}
+
+bool CommModel::hasMeasured(const CommGroup &group, Transport transport) const {
+  return findTransport(findLink(group), transport) != nullptr;
+}
+
+/// Messages that a rank sends one after the other, and the share of the bytes
+/// that it sends.
+static std::pair<double, double> getRing(CommOp op, double ranks) {
+  double rounds = op == CommOp::AllReduce ? 2 : 1;
+  if (op == CommOp::Permute)
+    return {1, 1};
+  return {rounds * (ranks - 1),
+          op == CommOp::Broadcast ? 1 : rounds * (ranks - 1) / ranks};
+}
+
+/// Between two measured sizes a power of the bytes; below the smallest its
+/// time, beyond the largest its bandwidth.
+static double interpolate(const CommTable &table, double bytes) {
+  if (bytes <= table.bytes.front())
+    return table.us.front();
+  if (bytes >= table.bytes.back())
+    return table.us.back() * bytes / table.bytes.back();
+  size_t above = llvm::upper_bound(table.bytes, bytes) - table.bytes.begin();
+  double slope = std::log(table.us[above] / table.us[above - 1]) /
+                 std::log(table.bytes[above] / table.bytes[above - 1]);
+  return table.us[above - 1] * std::pow(bytes / table.bytes[above - 1], slope);
+}
+
+CommCost CommModel::predict(CommOp op, double bytes, const CommGroup &group,
+                            Transport transport) const {
+  CommCost cost = predictTerms(op, bytes, group);
+  const CommTransport *entry =
+      group.size < 2 ? nullptr : findTransport(cost.link, transport);
+  if (!entry)
+    return cost;
+  cost.slowdownCompute = entry->slowdownCompute;
+  cost.slowdownComm = entry->slowdownComm;
+  const CommTable &table = entry->tables[static_cast<unsigned>(op)];
+  if (table.bytes.empty())
+    return cost;
+  auto [hops, share] = getRing(op, group.size);
+  auto [measuredHops, measuredShare] = getRing(op, entry->ranks);
+  double least = table.us.front();
+  cost.fixedUs = least * hops / measuredHops;
+  cost.us = cost.fixedUs + std::max(0.0, interpolate(table, bytes) - least) *
+                               share / measuredShare;
+  cost.wireBytes = share * bytes;
+  cost.algorithm = "measured";
+  return cost;
+}
+
+CommCost CommModel::predictTerms(CommOp op, double bytes,
+                                 const CommGroup &group) const {
   CommCost cost;
   cost.algorithm = "none";
   if (group.size < 2)
     return cost;
-  // The first link that reaches all ranks; else the last, which has to.
-  while (cost.link + 1 < comm.links.size() &&
-         comm.links[cost.link].devices != 0 &&
-         comm.links[cost.link].devices < group.span)
-    ++cost.link;
+  cost.link = findLink(group);
   const CommLink &link = comm.links[cost.link];
   // Nodes of the ranks that a faster link joins, and hops within and between.
   double n = group.size, nodes = n;
@@ -80,9 +148,7 @@ CommCost CommModel::predict(CommOp op, double bytes,
       comm.links[cost.link > 0 ? cost.link - 1 : 0].protocols.front().alphaUs;
   double rounds = op == CommOp::AllReduce ? 2 : 1;
   double hops = op == CommOp::Permute ? 1 : n - 1;
-  double share = op == CommOp::Permute || op == CommOp::Broadcast
-                     ? 1
-                     : rounds * (n - 1) / n;
+  double share = getRing(op, n).second;
   cost.us = INFINITY;
   auto offer = [&](llvm::StringRef algorithm, const CommProtocol &protocol,
                    double hopsUs, double wire) {

@@ -32,6 +32,12 @@ std::optional<CommOp> fusion::getCommOp(Operation *op) {
       .Default(std::nullopt);
 }
 
+Transport fusion::getTransport(Operation *op) {
+  auto name = op->getAttrOfType<StringAttr>(kTransportAttr);
+  return name && name == stringifyTransport(Transport::Peer) ? Transport::Peer
+                                                             : Transport::Nccl;
+}
+
 CommGroup fusion::getCommGroup(CommunicationOpInterface op) {
   auto mesh = SymbolTable::lookupNearestSymbolFrom<MeshOp>(
       op, op.getCommunicationMesh());
@@ -86,10 +92,13 @@ TimedStep StepPrices::getStep(Operation *op) {
     step.name = nameOf(op);
     step.isComm = true;
     // Of an op that we do not know, as an all_reduce.
-    CommCost cost = comms->predict(getCommOp(op).value_or(CommOp::AllReduce),
-                                   getBytes(op), getGroup(communication));
+    CommCost cost =
+        comms->predict(getCommOp(op).value_or(CommOp::AllReduce), getBytes(op),
+                       getGroup(communication), getTransport(op));
     step.us = cost.us;
     step.link = cost.link;
+    step.slowdownOfKernels = cost.slowdownCompute;
+    step.slowdownOfComm = cost.slowdownComm;
     return step;
   }
   KernelWork work;

@@ -93,6 +93,130 @@ Error DeviceReader::readCommLink(const json::Object &object, StringRef prefix,
   return Error::success();
 }
 
+static constexpr StringRef kCommOps[] = {
+    "all_reduce", "reduce_scatter",       "all_gather",
+    "all_to_all", "collective_broadcast", "collective_permute"};
+static_assert(std::size(kCommOps) == kNumCommOps);
+
+StringRef fusion::stringifyCommOp(CommOp op) {
+  return kCommOps[static_cast<unsigned>(op)];
+}
+
+/// Two lists of one length, the first ascending.
+Error DeviceReader::readCommTable(const json::Object &ops, StringRef prefix,
+                                  StringRef op, CommTable &table) const {
+  std::string path = getPath(prefix, op);
+  const json::Object *object = ops.getObject(op);
+  if (!object)
+    return fail(path,
+                "bad value of '" + path + "', device file, give an object");
+  if (Error error = checkKeys(*object, path, {"bytes", "us"}))
+    return error;
+  for (auto [key, list] :
+       {std::pair("bytes", &table.bytes), std::pair("us", &table.us)}) {
+    std::string place = getPath(path, key);
+    const json::Array *array = object->getArray(key);
+    if (!array || array->empty())
+      return fail(place,
+                  "bad value of '" + place + "', device file, give a list");
+    for (const json::Value &element : *array) {
+      std::optional<double> number = element.getAsNumber();
+      if (!number || !(*number > 0) || *number > 1e30)
+        return fail(place, "bad number in '" + place +
+                               "', device file, give numbers above 0");
+      list->push_back(*number);
+    }
+  }
+  if (table.bytes.size() != table.us.size())
+    return fail(path, "'bytes' and 'us' of '" + path +
+                          "' differ in length, device file, give one time for "
+                          "each size");
+  for (size_t i = 1; i < table.bytes.size(); ++i)
+    if (table.bytes[i] <= table.bytes[i - 1])
+      return fail(path, "sizes in '" + path +
+                            ".bytes' do not grow, device file, sort them");
+  return Error::success();
+}
+
+Error DeviceReader::readTransport(const json::Object &object, StringRef prefix,
+                                  CommTransport &transport) const {
+  if (Error error = checkKeys(object, prefix, {"name", "link", "ranks", "ops"},
+                              {"slowdown_compute", "slowdown_comm"}))
+    return error;
+  for (auto [key, text] : {std::pair("name", &transport.name),
+                           std::pair("link", &transport.link)}) {
+    Expected<std::string> value = getText(object, prefix, key);
+    if (!value)
+      return value.takeError();
+    *text = *value;
+  }
+  if (transport.name != "nccl" && transport.name != "peer")
+    return fail(getPath(prefix, "name"),
+                "bad value of '" + getPath(prefix, "name") +
+                    "', device file, it may be: nccl, peer");
+  Expected<double> ranks = getNumber(object, prefix, "ranks", false);
+  if (!ranks)
+    return ranks.takeError();
+  if (*ranks < 2 || *ranks > 1024)
+    return fail(getPath(prefix, "ranks"), "bad value of '" +
+                                              getPath(prefix, "ranks") +
+                                              "', device file, give 2 to 1024");
+  transport.ranks = static_cast<int64_t>(*ranks);
+  for (auto [key, field] :
+       {std::pair("slowdown_compute", &CommTransport::slowdownCompute),
+        std::pair("slowdown_comm", &CommTransport::slowdownComm)}) {
+    if (!object.get(key))
+      continue;
+    Expected<double> number = getNumber(object, prefix, key, true);
+    if (!number)
+      return number.takeError();
+    transport.*field = *number;
+  }
+  std::string path = getPath(prefix, "ops");
+  const json::Object *ops = object.getObject("ops");
+  if (!ops)
+    return fail(path,
+                "bad value of '" + path + "', device file, give an object");
+  if (Error error = checkKeys(*ops, path, {}, kCommOps))
+    return error;
+  for (auto [i, op] : enumerate(kCommOps))
+    if (ops->get(op))
+      if (Error error = readCommTable(*ops, path, op, transport.tables[i]))
+        return error;
+  return Error::success();
+}
+
+Error DeviceReader::readTransports(const json::Object &object,
+                                   DeviceComm &comm) const {
+  std::string path = getPath(kComm, "transports");
+  if (!object.get("transports"))
+    return Error::success();
+  const json::Array *array = object.getArray("transports");
+  if (!array)
+    return fail(path, "bad value of '" + path + "', device file, give a list");
+  llvm::StringSet<> seen;
+  for (auto [i, element] : enumerate(*array)) {
+    std::string place = path + "." + std::to_string(i);
+    Expected<const json::Object *> entry = getObject(element, place);
+    if (!entry)
+      return entry.takeError();
+    CommTransport &transport = comm.transports.emplace_back();
+    if (Error error = readTransport(**entry, place, transport))
+      return error;
+    if (none_of(comm.links, [&](const CommLink &link) {
+          return link.name == transport.link;
+        }))
+      return fail(getPath(place, "link"),
+                  "'" + transport.link +
+                      "' is no link, device file, name a link of 'comm'");
+    if (!seen.insert(transport.name + "/" + transport.link).second)
+      return fail(place, "'" + transport.name + "' on '" + transport.link +
+                             "' stands twice in '" + path +
+                             "', device file, keep one");
+  }
+  return Error::success();
+}
+
 Error DeviceReader::readComm(const json::Object &root,
                              DeviceModel &device) const {
   const json::Value *value = root.get(kComm);
@@ -103,7 +227,7 @@ Error DeviceReader::readComm(const json::Object &root,
     return object.takeError();
   if (Error error = checkKeys(**object, kComm,
                               {"links", "slowdown_compute", "slowdown_comm"},
-                              {"units", "memory_traffic"}))
+                              {"units", "memory_traffic", "transports"}))
     return error;
   DeviceComm comm;
   double units = 0;
@@ -147,6 +271,8 @@ Error DeviceReader::readComm(const json::Object &root,
                     "'" + other +
                         "' in 'shared_with' is no link, device file, "
                         "name a link of 'comm', or compute");
+  if (Error error = readTransports(**object, comm))
+    return error;
   device.comm = std::move(comm);
   return Error::success();
 }
@@ -161,6 +287,32 @@ static void printProtocol(const CommProtocol &protocol, json::OStream &out) {
   out.attribute("beta_gbs", protocol.bandwidth / 1e9);
   if (protocol.isForSums)
     out.attribute("only", "all_reduce");
+}
+
+static void printTransport(const CommTransport &transport, json::OStream &out) {
+  out.attribute("name", transport.name);
+  out.attribute("link", transport.link);
+  out.attribute("ranks", transport.ranks);
+  if (transport.slowdownCompute >= 0)
+    out.attribute("slowdown_compute", transport.slowdownCompute);
+  if (transport.slowdownComm >= 0)
+    out.attribute("slowdown_comm", transport.slowdownComm);
+  out.attributeObject("ops", [&] {
+    for (auto [op, table] : llvm::zip_equal(kCommOps, transport.tables)) {
+      if (table.bytes.empty())
+        continue;
+      out.attributeObject(op, [&] {
+        out.attributeArray("bytes", [&] {
+          for (double bytes : table.bytes)
+            out.value(bytes);
+        });
+        out.attributeArray("us", [&] {
+          for (double us : table.us)
+            out.value(us);
+        });
+      });
+    }
+  });
 }
 
 void fusion::printComm(const DeviceComm &comm, json::OStream &out) {
@@ -183,5 +335,11 @@ void fusion::printComm(const DeviceComm &comm, json::OStream &out) {
             out.value(other);
         });
       });
+  });
+  if (comm.transports.empty())
+    return;
+  out.attributeArray("transports", [&] {
+    for (const CommTransport &transport : comm.transports)
+      out.object([&] { printTransport(transport, out); });
   });
 }

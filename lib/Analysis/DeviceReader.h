@@ -84,6 +84,14 @@ private:
                            CommProtocol &protocol) const;
   llvm::Error readCommLink(const llvm::json::Object &object,
                            llvm::StringRef prefix, CommLink &link) const;
+  llvm::Error readCommTable(const llvm::json::Object &ops,
+                            llvm::StringRef prefix, llvm::StringRef op,
+                            CommTable &table) const;
+  llvm::Error readTransport(const llvm::json::Object &object,
+                            llvm::StringRef prefix,
+                            CommTransport &transport) const;
+  llvm::Error readTransports(const llvm::json::Object &object,
+                             DeviceComm &comm) const;
   llvm::Error readComm(const llvm::json::Object &root,
                        DeviceModel &device) const;
 

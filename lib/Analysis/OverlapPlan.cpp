@@ -25,7 +25,8 @@ static constexpr size_t kMaxTrials = 8, kTrialNodes = 1 << 17;
 static constexpr double kNoticeable = 1 - 1e-4;
 
 unsigned fusion::getCommStream(Operation *op) {
-  if (isa<AllReduceOp, ReduceScatterOp>(op))
+  // A bucket's reduction may be a move, and sums in other kernels.
+  if (isa<AllReduceOp, ReduceScatterOp>(op) || op->hasAttr("fusion.bucket"))
     return 1;
   return isa<AllGatherOp>(op) ? 2 : 3;
 }
@@ -76,8 +77,11 @@ OverlapGraph::OverlapGraph(func::FuncOp function, StepPrices *prices) {
       for (Operation &inner : cast<AsyncOp>(op).getBody().front()) {
         TimedStep step = prices ? prices->getStep(&inner) : TimedStep();
         node.price.us += step.us;
-        if (step.isComm)
-          node.price.link = step.link;
+        if (!step.isComm)
+          continue;
+        node.price.link = step.link;
+        node.price.slowdownOfKernels = step.slowdownOfKernels;
+        node.price.slowdownOfComm = step.slowdownOfComm;
       }
       node.price.isComm = true;
       node.price.name = "region";
@@ -193,9 +197,10 @@ private:
   /// started.
   std::map<unsigned, double> streamFree;
   std::vector<double> linkFree;
-  double allDone = 0; ///< of what was started
-  Heap ready;         ///< collectives
-  Heap later;         ///< kernels, by when their inputs have come
+  double allDone = 0;            ///< of what was started
+  double slowdownOfKernels = -1; ///< by what was started last
+  Heap ready;                    ///< collectives
+  Heap later;                    ///< kernels, by when their inputs have come
   std::priority_queue<unsigned, std::vector<unsigned>, std::greater<unsigned>>
       now; ///< ranks of kernels whose inputs have come
   double clock = 0;
@@ -251,7 +256,11 @@ void Scheduler::start(unsigned id) {
   for (auto [link, free] : llvm::enumerate(linkFree))
     if (comms.areShared(node.price.link, link))
       begin = std::max(begin, free);
-  end[id] = begin + node.price.us * (1 + comms.getComm().slowdownComm);
+  double slowdown = node.price.slowdownOfComm;
+  if (slowdown < 0)
+    slowdown = comms.getComm().slowdownComm;
+  end[id] = begin + node.price.us * (1 + slowdown);
+  slowdownOfKernels = node.price.slowdownOfKernels;
   streamFree[node.stream] = linkFree[node.price.link] = end[id];
   allDone = std::max(allDone, end[id]);
   items.push_back({node.isComm ? OverlapItem::Start : OverlapItem::Run, id});
@@ -286,9 +295,11 @@ void Scheduler::runNode(unsigned id) {
   }
   items.push_back({OverlapItem::Run, id});
   // Slowed by what is sent meanwhile.
-  double slowed = node.price.us * (1 + node.price.slowdown);
+  double slowdown =
+      slowdownOfKernels < 0 ? node.price.slowdown : slowdownOfKernels;
+  double slowed = node.price.us * (1 + slowdown);
   double beside = std::clamp(allDone - clock, 0.0, slowed);
-  clock += beside + (slowed - beside) / (1 + node.price.slowdown);
+  clock += beside + (slowed - beside) / (1 + slowdown);
   end[id] = clock;
   leave(id);
 }

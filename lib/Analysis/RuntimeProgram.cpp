@@ -406,6 +406,16 @@ LogicalResult ProgramBuilder::collective(RunCollectiveOp op,
   number("concat_dim", call.concatDim);
   number("root", call.root);
   number("bucket", call.bucket);
+  if (auto name = details.getAs<StringAttr>("transport")) {
+    auto transport = llvm::StringSwitch<std::optional<rt::CollectiveTransport>>(
+                         name.getValue())
+                         .Case("nccl", rt::CollectiveTransport::Nccl)
+                         .Case("peer", rt::CollectiveTransport::Peer)
+                         .Default(std::nullopt);
+    if (!transport)
+      return op.emitOpError("names no transport: ") << name;
+    call.transport = *transport;
+  }
   if (auto list = details.getAs<DenseI64ArrayAttr>("sources"))
     call.sources = list.asArrayRef().vec();
   if (auto list = details.getAs<DenseI64ArrayAttr>("targets"))

@@ -114,9 +114,16 @@ void Simulation::setRates() {
   bool computes = llvm::any_of(streams, [&](const Stream &stream) {
     return stream.active != kNone && !steps[stream.active].isComm;
   });
-  unsigned numComms = llvm::count_if(streams, [&](const Stream &stream) {
-    return stream.active != kNone && steps[stream.active].isComm;
-  });
+  // What collectives cost a kernel: the most, where several run.
+  bool communicates = false, isOwn = false;
+  double slowdown = 0;
+  for (const Stream &stream : streams) {
+    if (stream.active == kNone || !steps[stream.active].isComm)
+      continue;
+    communicates = true;
+    isOwn |= steps[stream.active].slowdownOfKernels < 0;
+    slowdown = std::max(slowdown, steps[stream.active].slowdownOfKernels);
+  }
   // Kernels, and collectives on the wires that kernels use.
   double kernelShares = 1;
   for (Stream &stream : streams) {
@@ -131,15 +138,19 @@ void Simulation::setRates() {
       shares += computes;
       kernelShares += 1;
     }
-    stream.rate =
-        1 / (shares * (1 + (computes ? model.getComm().slowdownComm : 0)));
+    double own = steps[stream.active].slowdownOfComm;
+    if (own < 0)
+      own = model.getComm().slowdownComm;
+    stream.rate = 1 / (shares * (1 + (computes ? own : 0)));
   }
   for (Stream &stream : streams)
     if (stream.active != kNone && !steps[stream.active].isComm)
       stream.rate =
-          numComms == 0
+          !communicates
               ? 1
-              : 1 / (kernelShares * (1 + steps[stream.active].slowdown));
+              : 1 / (kernelShares *
+                     (1 + std::max(slowdown,
+                                   isOwn ? steps[stream.active].slowdown : 0)));
 }
 
 ExposureCause Simulation::findCause(unsigned comm) const {

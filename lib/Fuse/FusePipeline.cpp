@@ -51,6 +51,13 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     chunks.costModel = options.costModel;
     manager.addNestedPass<func::FuncOp>(createChunkGathers(chunks));
   }
+  // Behind what joins and places reductions, ahead of what fuses their readers.
+  ReduceInConsumersOptions transports;
+  transports.transport = options.transport;
+  transports.memoryLimit = options.memoryLimit;
+  transports.device = options.device;
+  transports.costModel = options.costModel;
+  manager.addNestedPass<func::FuncOp>(createReduceInConsumers(transports));
   SplitReductionsOptions reductions;
   reductions.device = options.device;
   manager.addNestedPass<func::FuncOp>(createSplitReductions(reductions));

@@ -80,6 +80,14 @@ static Error setBucketBytes(CommandLine &line, StringRef value) {
   return Error::success();
 }
 
+static Error setTransport(CommandLine &line, StringRef value) {
+  if (value != "auto" && value != "nccl" && value != "peer")
+    return usage("bad value '" + value +
+                 "', --transport, give auto, nccl or peer");
+  line.compile.transport = value.str();
+  return Error::success();
+}
+
 static Error setMesh(CommandLine &line, StringRef value) {
   if (Error error = parseMesh(value).takeError())
     return usage("bad mesh '" + value + "', --mesh, " +
@@ -247,6 +255,10 @@ static const OptionSpec kOptions[] = {
     {"bucket-bytes", "bytes",
      "size that buckets of gradients grow to (default: by the cost model)",
      true, setBucketBytes<&CompileOptions::bucketBytes>},
+    {"transport", "name",
+     "what carries collectives between GPUs: nccl, peer (copy engines; sums in "
+     "the kernels that read them), or auto (default): by the device file",
+     true, setTransport},
     {"memory-limit", "bytes", "largest memory for intermediates, e.g. 512MiB",
      true, setMemoryLimit},
     {"prefetch-budget", "bytes",

@@ -107,6 +107,7 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
       fuse.firstBucketBytes =
           std::min<uint64_t>(options.firstBucketBytes, INT64_MAX);
     fuse.bucketBytes = std::min<uint64_t>(options.bucketBytes, INT64_MAX);
+    fuse.transport = options.transport;
     std::vector<std::string> noFuse;
     if (!options.fuseVertical)
       noFuse.push_back("vertical");

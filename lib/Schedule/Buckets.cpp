@@ -85,8 +85,7 @@ SmallVector<SmallVector<int64_t>> MemoryPlanner::getBucketSets() {
   for (const Step &step : commands.getSteps()) {
     if (!step.op->hasAttr(kBucketAttr))
       continue;
-    if (!isa<AllGatherOp>(step.op))
-      add(step.op, step.op->getOperands());
+    add(step.op, step.op->getOperands());
     // In place, they are the operands' buffers.
     if (!llvm::all_of_zip(
             step.op->getOperands(), step.op->getResults(),

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "MemoryPlanner.h"
+#include "fusion/Analysis/CommSchedule.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -135,6 +136,8 @@ DictionaryAttr MemoryPlanner::getDetails(Operation *op,
     details.set("kind", builder.getStringAttr(stringifyReduceKind(*kind)));
   if (Attribute bucket = op->getAttr(kBucketAttr))
     details.set("bucket", bucket);
+  if (Attribute transport = op->getAttr(kTransportAttr))
+    details.set("transport", transport);
   return details.getDictionary(context);
 }
 

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ArenaPlan.h"
+#include "MemoryPlanner.h"
 #include "PrefetchPlan.h"
 #include "RewriteOrder.h"
 #include "fusion/Analysis/FusionLegality.h"
@@ -38,8 +39,8 @@ struct PrefetchPlan {
 } // namespace
 
 /// The gathers of parameters and other values that are there early. Those of
-/// another collective's result, or for one, and those the function returns, are
-/// not ours.
+/// another collective's result, or for one, those the function returns, and
+/// those that bring the gradients of a bucket are not ours.
 static std::vector<Gather> findGathers(const OverlapGraph &graph,
                                        const FusionLegality &legality) {
   std::vector<Gather> gathers;
@@ -58,8 +59,8 @@ static std::vector<Gather> findGathers(const OverlapGraph &graph,
             stack.push_back(user);
       return false;
     };
-    if (!isa<AllGatherOp>(node.op) || node.after.empty() ||
-        isReturned(node.op) ||
+    if (!isa<AllGatherOp>(node.op) || node.op->hasAttr(kBucketAttr) ||
+        node.after.empty() || isReturned(node.op) ||
         llvm::any_of(llvm::concat<const unsigned>(node.before, node.after),
                      [&](unsigned other) {
                        return graph[other].isComm || graph[other].isRegion;

@@ -31,6 +31,7 @@ TEST(CollectiveModule, RoundTripKeepsEverything) {
   Program &program = module.program;
   program.inputs[0].globalShape = {71, 18};
   program.commands[3].collective.bucket = 7;
+  program.commands[3].collective.transport = CollectiveTransport::Nccl;
   Module back = reread(module);
   EXPECT_EQ(back.program.mesh.name, "m");
   EXPECT_EQ(back.program.mesh.axes, program.mesh.axes);
@@ -52,6 +53,7 @@ TEST(CollectiveModule, RoundTripKeepsEverything) {
     EXPECT_EQ(c.sources, d.sources);
     EXPECT_EQ(c.targets, d.targets);
     EXPECT_EQ(c.bucket, d.bucket);
+    EXPECT_EQ(c.transport, d.transport);
     ASSERT_EQ(c.parts.size(), d.parts.size());
     for (size_t p = 0; p < c.parts.size(); ++p) {
       EXPECT_EQ(c.parts[p].inPlace, d.parts[p].inPlace);
@@ -126,6 +128,10 @@ TEST(CollectiveModule, EveryBadFieldIsRefused) {
         call(p, CollectiveOp::AllReduce).parts[0].dtype = DType::F64;
       },
       "bytes");
+  for (CollectiveOp op : {CollectiveOp::AllReduce, CollectiveOp::ReduceScatter})
+    refused(
+        [&](Program &p) { call(p, op).transport = CollectiveTransport::Peer; },
+        "peer copies");
   refused([&](Program &p) { call(p, CollectiveOp::AllGather).dim = 2; },
           "dimension");
   refused([&](Program &p) { call(p, CollectiveOp::AllGather).dim = -1; },

@@ -24,14 +24,11 @@
 
 namespace fusion {
 
-enum class CommOp {
-  AllReduce,
-  ReduceScatter,
-  AllGather,
-  AllToAll,
-  Broadcast,
-  Permute,
-};
+/// What carries a collective: NCCL's kernels, or copy engines.
+enum class Transport { Nccl, Peer };
+
+/// "nccl", "peer".
+llvm::StringRef stringifyTransport(Transport transport);
 
 /// The ranks that a collective joins.
 struct CommGroup {
@@ -49,7 +46,10 @@ struct CommCost {
   double fixedUs = 0;        ///< of it, what does not depend on the bytes
   double wireBytes = 0;      ///< that a rank sends
   unsigned link = 0;         ///< position in the device's `comm.links`
-  llvm::StringRef algorithm; ///< "ring", "tree", or "none" of one rank
+  llvm::StringRef algorithm; ///< "ring", "tree", "none" of one rank, or
+                             ///< "measured": the transport's own table
+  /// Of kernels and of itself while both run; negative: as of the device.
+  double slowdownCompute = -1, slowdownComm = -1;
 };
 
 class CommModel {
@@ -62,7 +62,14 @@ public:
 
   /// `bytes` are those of the whole tensor: the result of an all_gather, the
   /// operand of all others.
-  CommCost predict(CommOp op, double bytes, const CommGroup &group) const;
+  /// Where the device's file has measured the transport on the group's link,
+  /// its times interpolated in log-log; of another number of ranks, scaled by
+  /// hops and by what a rank sends. Else by the terms of the link.
+  CommCost predict(CommOp op, double bytes, const CommGroup &group,
+                   Transport transport = Transport::Nccl) const;
+
+  /// Whether the file has measured the transport on the link of the group.
+  bool hasMeasured(const CommGroup &group, Transport transport) const;
 
   /// How much longer a kernel takes beside a collective: 0.19 for 19 %. Null:
   /// a kernel of unknown work.
@@ -74,6 +81,10 @@ public:
   bool isSharedWithCompute(unsigned link) const;
 
 private:
+  unsigned findLink(const CommGroup &group) const;
+  const CommTransport *findTransport(unsigned link, Transport transport) const;
+  CommCost predictTerms(CommOp op, double bytes, const CommGroup &group) const;
+
   double memoryBandwidth, arithmeticPeak;
   int64_t units;
   DeviceComm comm;
@@ -89,6 +100,9 @@ struct TimedStep {
   double slowdown = 0;         ///< of a kernel beside a collective
   unsigned link = 0;           ///< of a collective
   std::vector<unsigned> waits; ///< earlier steps that must be done before
+  /// Of a collective: what kernels beside it lose and it beside them; negative:
+  /// the kernels' own `slowdown`, and the device's.
+  double slowdownOfKernels = -1, slowdownOfComm = -1;
 };
 
 /// Why nothing was computed while something was sent.
@@ -129,10 +143,10 @@ struct Timeline {
 };
 
 /// Runs the steps: those of a stream in order, each behind what it waits for.
-/// At any moment a kernel beside a collective takes 1 + slowdown as long, a
-/// collective 1 + slowdown_comm times the number of those that share its wires;
-/// kernels that use the same wires count as one of them, and share them too.
-/// Waits on later steps are ignored.
+/// At any moment a kernel beside a collective takes 1 + slowdown as long (the
+/// largest, of several), a collective 1 + slowdown_comm times the number of
+/// those that share its wires; kernels that use the same wires count as one of
+/// them, and share them too. Waits on later steps are ignored.
 Timeline simulate(llvm::ArrayRef<TimedStep> steps, const CommModel &model);
 
 } // namespace fusion

@@ -22,6 +22,10 @@ inline constexpr llvm::StringLiteral kViewAttr = "fusion.view";
 /// offsets. It is a step, for lifetimes, but no command.
 inline constexpr llvm::StringLiteral kPiecesAttr = "fusion.pieces";
 
+/// Attribute of a collective: what carries it between GPUs, "nccl" or "peer".
+/// Without it the runtime chooses.
+inline constexpr llvm::StringLiteral kTransportAttr = "fusion.transport";
+
 /// What the ops of one function take.
 class StepPrices {
 public:
@@ -60,6 +64,9 @@ CommGroup getCommGroup(CommunicationOpInterface op);
 
 /// The kind of a collective; nullopt of another op that communicates.
 std::optional<CommOp> getCommOp(mlir::Operation *op);
+
+/// What carries a collective: NCCL, unless its attribute says otherwise.
+Transport getTransport(mlir::Operation *op);
 
 /// The steps of the function in list order: a region starts behind what stream
 /// 0 has before it, an await holds its own stream.

@@ -94,9 +94,40 @@ struct CommLink {
   llvm::SmallVector<std::string, 1> sharedWith;
 };
 
+/// Collectives, in the order of the names in a device file.
+enum class CommOp {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  AllToAll,
+  Broadcast,
+  Permute,
+};
+inline constexpr unsigned kNumCommOps = 6;
+
+/// `all_reduce`, `reduce_scatter`, ...
+llvm::StringRef stringifyCommOp(CommOp op);
+
+/// Measured times of one collective; empty, or bytes ascending.
+struct CommTable {
+  llvm::SmallVector<double, 0> bytes; ///< of the whole tensor
+  llvm::SmallVector<double, 0> us;    ///< alone, microseconds
+};
+
+/// What one transport was measured to take on a link.
+struct CommTransport {
+  std::string name;                          ///< "nccl" or "peer"
+  std::string link;                          ///< of `links`
+  int64_t ranks = 2;                         ///< that took part
+  std::array<CommTable, kNumCommOps> tables; ///< `ops`; a CommOp is the index
+  /// As of DeviceComm, beside this transport; negative: not measured.
+  double slowdownCompute = -1, slowdownComm = -1;
+};
+
 /// What collectives take, and what they cost the kernels beside them.
 struct DeviceComm {
   llvm::SmallVector<CommLink, 2> links;
+  llvm::SmallVector<CommTransport, 2> transports; ///< one a name and link
   double slowdownCompute = 0; ///< a kernel beside a collective: 1 + this
   double slowdownComm = 0;    ///< a collective beside a kernel: 1 + this
   /// Units that a collective holds, and bytes of memory traffic for each byte

@@ -99,6 +99,18 @@ enum class FusionRule : unsigned {
   ChunkShape,
   ChunkHidden,
   ChunkProfit,
+  // What carries a collective, and where a reduction is summed.
+  TransportSum,
+  TransportPeer,
+  TransportReader,
+  TransportReturned,
+  TransportRanks,
+  TransportShape,
+  TransportMemory,
+  TransportOrder,
+  TransportLink,
+  TransportNccl,
+  TransportStep,
   // A plan file decided.
   PlanFile,
   // How the ranks of a mesh share an op out.

@@ -55,6 +55,10 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
       *this, "memory-limit",
       llvm::cl::desc("Bytes of intermediates, 0: the device's memory"),
       llvm::cl::init(0)};
+  Option<std::string> transport{
+      *this, "transport",
+      llvm::cl::desc("What carries collectives between GPUs: auto, nccl, peer"),
+      llvm::cl::init("auto")};
   ListOption<std::string> noFuse{
       *this, "no-fuse",
       llvm::cl::desc(

@@ -303,6 +303,62 @@ def FuseClip : Pass<"fusion-fuse-clip", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
+def ReduceInConsumers : Pass<"fusion-reduce-in-consumers", "::mlir::func::FuncOp"> {
+  let summary = "chooses what carries a collective; sums by the kernels that read";
+  let description = [{
+    Copy engines can move tensors between GPUs of one host without taking
+    multiprocessors from kernels, but they can't add. So where they carry a
+    reduction it becomes a move and elementwise ops: two ranks swap their tensors
+    (collective_permute), more gather them along a new leading dimension
+    (all_gather), and of a reduce_scatter each gets its part of every rank's
+    (all_to_all). The sums have the bits of the reduction: in the order of the
+    ranks, accumulated in f64 (f32 where that is the same), rounded once. Vertical
+    fusion then computes them in the kernels that read them.
+
+    `transport` is `peer`: wherever that is legal; `nccl`: nowhere; `auto`: as the
+    device file predicts the shorter step, for each collective; without its
+    `comm.transports`, nothing is done.
+
+    Requires: one block; fusion-bucket-collectives and fusion-fuse-clip before, if
+    they run. Ensures: each collective has `fusion.transport`, unless nothing is
+    done; `fusion.bucket` is kept on the move. Idempotent.
+    Leaves alone: collectives with `fusion.transport`; reductions with a reader
+    that is neither elementwise nor a reduction, or that are only returned; sizes
+    that depend on the batch; groups of one rank; functions of which a region
+    communicates; what would not fit `memory-limit`: the ranks' tensors are N - 1
+    times the bytes of an all_reduce more, and (N - 1) / N of a reduce_scatter.
+    Reports: `transport-sum` or `transport-peer` for each collective that copy
+    engines carry, with the bytes, and why not.
+
+    Before, with `transport=peer`:
+    ```mlir
+    fusion.mesh @m(dp = 2)
+    func.func @main(%g: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = fusion.all_reduce sum, %g on @m[dp] : tensor<4xf32>
+      %1 = fusion.sub %w, %0 : tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    ```
+    After:
+    ```mlir
+    fusion.mesh @m(dp = 2)
+    func.func @main(%g: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+      %2 = fusion.collective_permute %g sources = [0, 1] targets = [1, 0] on @m[dp] {fusion.transport = "peer"} : tensor<4xf32>
+      %0 = fusion.add %g, %2 : tensor<4xf32>
+      %1 = fusion.sub %w, %0 : tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"transport", "transport", "std::string", "\"auto\"", "auto, nccl or peer">,
+    Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes of intermediates, 0: the device's memory">,
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 def FuseVertical : Pass<"fusion-fuse-vertical", "::mlir::func::FuncOp"> {
   let summary = "puts every op into a group, producers with their consumers";
   let description = [{

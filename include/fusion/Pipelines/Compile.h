@@ -56,6 +56,8 @@ struct CompileOptions {
   bool chunkGathers = true;
   /// Bytes that buckets of gradients start with and grow to, 0: the default.
   uint64_t firstBucketBytes = 0, bucketBytes = 0;
+  /// What carries collectives between GPUs: "auto", "nccl" or "peer".
+  std::string transport = "auto";
   uint64_t memoryLimit = 0;    ///< bytes, 0: none
   bool overlap = true;         ///< communication beside computation
   uint64_t prefetchBudget = 0; ///< bytes of gathered values, 0: the default

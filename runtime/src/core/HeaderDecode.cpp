@@ -274,6 +274,8 @@ bool Decoder::collective(const fb::CollectiveCall &from, CollectiveCall &to) {
   return enumValue(from.op(), CollectiveOp::AxisIndex, to.op, "collective") &&
          enumValue(from.reduction(), Reduction::Prod, to.reduction,
                    "reduction") &&
+         enumValue(from.transport(), CollectiveTransport::Peer, to.transport,
+                   "transport") &&
          axisList(from.axes(), to.axes) && ranks(from.sources(), to.sources) &&
          ranks(from.targets(), to.targets);
 }

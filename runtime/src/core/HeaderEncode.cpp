@@ -149,10 +149,10 @@ Encoder::collective(const CollectiveCall &value) {
   auto partList = builder.CreateVector(parts);
   auto sources = builder.CreateVector(value.sources);
   auto targets = builder.CreateVector(value.targets);
-  return fb::CreateCollectiveCall(builder, uint8_t(value.op),
-                                  uint8_t(value.reduction), axes, partList,
-                                  value.dim, value.splitDim, value.concatDim,
-                                  value.root, sources, targets, value.bucket);
+  return fb::CreateCollectiveCall(
+      builder, uint8_t(value.op), uint8_t(value.reduction), axes, partList,
+      value.dim, value.splitDim, value.concatDim, value.root, sources, targets,
+      value.bucket, uint8_t(value.transport));
 }
 
 fbs::Offset<fb::Mesh> Encoder::mesh(const Mesh &value) {
@@ -253,10 +253,9 @@ std::vector<uint8_t> Encoder::encode(const Module &module) {
   for (const Kernel &kernel : module.kernels) {
     auto symbol = text(kernel.symbol);
     auto description = text(kernel.description);
-    kernels.push_back(fb::CreateKernel(builder, symbol, description,
-                                       kernel.threads, kernel.registers,
-                                       kernel.spillBytes, kernel.sharedBytes,
-                                       kernel.waits));
+    kernels.push_back(fb::CreateKernel(
+        builder, symbol, description, kernel.threads, kernel.registers,
+        kernel.spillBytes, kernel.sharedBytes, kernel.waits));
   }
   auto kernelList = builder.CreateVector(kernels);
   std::vector<fbs::Offset<fb::Import>> imports;

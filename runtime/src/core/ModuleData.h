@@ -161,6 +161,10 @@ enum class CollectiveOp : uint8_t {
 /// towards zero).
 enum class Reduction : uint8_t { Sum, Mean, Min, Max, Prod };
 
+/// What carries a collective between GPUs; ranks on CPUs ignore it. `Auto` is
+/// NCCL's. Peer copies add nothing, so no reduction has `Peer`.
+enum class CollectiveTransport : uint8_t { Auto, Nccl, Peer };
+
 /// One tensor of a collective.
 struct CollectivePart {
   DType dtype = DType::F32;
@@ -191,6 +195,7 @@ struct CollectiveCall {
   int64_t root = 0;                      ///< Broadcast: number in the group
   std::vector<int64_t> sources, targets; ///< Permute: numbers in the group
   int64_t bucket = -1; ///< for names in traces; -1: not of a bucket
+  CollectiveTransport transport = CollectiveTransport::Auto;
 };
 
 /// A kernel of the module's native code run over `units` independent units of

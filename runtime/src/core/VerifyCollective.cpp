@@ -144,6 +144,10 @@ Status CollectiveVerifier::verifyAttributes() {
       (call.root < 0 || call.root >= group))
     return bad("the root " + std::to_string(call.root) +
                " is not in the group of " + std::to_string(group));
+  if (call.transport == CollectiveTransport::Peer &&
+      (call.op == CollectiveOp::AllReduce ||
+       call.op == CollectiveOp::ReduceScatter))
+    return bad("a reduction over peer copies, which add nothing");
   if (call.op == CollectiveOp::Permute)
     return verifyPairs();
   return {};

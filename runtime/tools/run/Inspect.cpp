@@ -100,6 +100,10 @@ static void printCollective(const Program &program, const Command &command) {
   if (call.bucket >= 0)
     std::printf(" bucket %lld", (long long)call.bucket);
   std::printf(" on [%s]", axesText(program.mesh, call.axes).c_str());
+  if (call.transport != CollectiveTransport::Auto)
+    std::printf(" over %s", call.transport == CollectiveTransport::Peer
+                                ? "peer copies"
+                                : "nccl");
   for (const CollectivePart &part : call.parts)
     std::printf(" %s %s%s", dtypeName(part.dtype),
                 shapeText(part.shape).c_str(), part.inPlace ? " in place" : "");

@@ -55,6 +55,88 @@ TEST(CommModel, RingTerms) {
   EXPECT_EQ(model.predict(CommOp::AllReduce, 4e6, {1, 1}).algorithm, "none");
 }
 
+static constexpr const char *kMeasured = R"({
+  "slowdown_compute": 0.25, "slowdown_comm": 0,
+  "links": [{"name": "wire", "base_us": 10, "alpha_us": 1, "beta_gbs": 100}],
+  "transports": [
+    {"name": "peer", "link": "wire", "ranks": 2, "slowdown_compute": 0.1,
+     "slowdown_comm": 0.5, "ops": {
+       "collective_permute": {"bytes": [1e3, 1e5, 1e7], "us": [2, 8, 100]},
+       "all_gather": {"bytes": [1e3, 1e6], "us": [2, 12]}}}]
+})";
+
+TEST(CommModel, MeasuredTransports) {
+  CommModel model(makeDevice(kMeasured));
+  auto predict = [&](CommOp op, double bytes, int64_t ranks) {
+    return model.predict(op, bytes, {ranks, ranks}, Transport::Peer);
+  };
+  // Below the smallest size its time. Between two a power: a hundred times the
+  // bytes take four times as long, ten times twice. Then the bandwidth.
+  EXPECT_DOUBLE_EQ(predict(CommOp::Permute, 10, 2).us, 2);
+  EXPECT_DOUBLE_EQ(predict(CommOp::Permute, 1e3, 2).us, 2);
+  EXPECT_NEAR(predict(CommOp::Permute, 1e4, 2).us, 4, 1e-9);
+  EXPECT_NEAR(predict(CommOp::Permute, 1e5, 2).us, 8, 1e-9);
+  EXPECT_DOUBLE_EQ(predict(CommOp::Permute, 1e7, 2).us, 100);
+  EXPECT_DOUBLE_EQ(predict(CommOp::Permute, 3e7, 2).us, 300);
+  // Four ranks: three hops for one, and 3/4 of the bytes for 1/2.
+  EXPECT_DOUBLE_EQ(predict(CommOp::AllGather, 1e6, 4).us, 3 * 2 + 10 * 1.5);
+  EXPECT_DOUBLE_EQ(predict(CommOp::AllGather, 1e6, 4).fixedUs, 6);
+  EXPECT_DOUBLE_EQ(predict(CommOp::AllGather, 1e6, 2).slowdownCompute, 0.1);
+  EXPECT_EQ(predict(CommOp::AllGather, 1e6, 2).algorithm, "measured");
+  // What was not measured goes by the link's terms.
+  EXPECT_DOUBLE_EQ(predict(CommOp::AllToAll, 4e6, 4).us, 43);
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::Permute, 4e6, {4, 4}).us, 51);
+  EXPECT_TRUE(model.hasMeasured({2, 2}, Transport::Peer));
+  EXPECT_FALSE(model.hasMeasured({2, 2}, Transport::Nccl));
+  EXPECT_EQ(predict(CommOp::Permute, 1e7, 1).us, 0);
+}
+
+TEST(CommModel, TransportsAreChecked) {
+  auto error = [](llvm::StringRef entry) {
+    return parseError((R"({"slowdown_compute": 0, "slowdown_comm": 0,
+      "links": [{"name": "wire", "alpha_us": 1, "beta_gbs": 100}],
+      "transports": [)" +
+                       entry + "]}")
+                          .str());
+  };
+  auto with = [&](llvm::StringRef name, llvm::StringRef link,
+                  llvm::StringRef ops) {
+    return error((R"({"name": ")" + name + R"(", "link": ")" + link +
+                  R"(", "ranks": 2, "ops": )" + ops + "}")
+                     .str());
+  };
+  auto has = [](const std::string &text, llvm::StringRef part) {
+    return llvm::StringRef(text).contains(part) ? "" : text;
+  };
+  EXPECT_EQ(with("peer", "wire", "{}"), "accepted");
+  EXPECT_EQ(has(with("mpi", "wire", "{}"), "it may be: nccl, peer"), "");
+  EXPECT_EQ(has(with("peer", "road", "{}"), "name a link of 'comm'"), "");
+  EXPECT_EQ(has(with("peer", "wire", R"({"sum": {}})"), "unknown key"), "");
+  EXPECT_EQ(has(with("peer", "wire",
+                     R"({"all_gather": {"bytes": [1, 2], "us": [1]}})"),
+                "give one time for each size"),
+            "");
+  EXPECT_EQ(has(with("peer", "wire",
+                     R"({"all_gather": {"bytes": [2, 1], "us": [1, 2]}})"),
+                "sort them"),
+            "");
+  EXPECT_EQ(
+      has(with("peer", "wire", R"({"all_gather": {"bytes": [0], "us": [1]}})"),
+          "give numbers above 0"),
+      "");
+  EXPECT_EQ(
+      has(with("peer", "wire", R"({"all_gather": {"bytes": [], "us": []}})"),
+          "give a list"),
+      "");
+  EXPECT_EQ(has(error(R"({"name": "peer", "link": "wire", "ranks": 1,
+                          "ops": {}})"),
+                "give 2 to 1024"),
+            "");
+  std::string one =
+      R"({"name": "nccl", "link": "wire", "ranks": 2, "ops": {}})";
+  EXPECT_EQ(has(error(one + ", " + one), "keep one"), "");
+}
+
 TEST(CommModel, GroupsOfAMesh) {
   // Ranks 0..7 as 2 x 4.
   EXPECT_EQ(getCommGroup({2, 4}, {0}).size, 2);
@@ -228,6 +310,21 @@ TEST(Timeline, LinksAreShared) {
   Timeline both = simulate({collective(50), kernel(100)}, shared);
   EXPECT_DOUBLE_EQ(both.spans[0].endUs, 100);
   EXPECT_DOUBLE_EQ(both.spans[1].endUs, 160);
+}
+
+TEST(Timeline, TransportsSlowWhatTheySlow) {
+  // Beside copy engines: 75 us, in which the kernel does 75 / 1.1 of its 100.
+  CommModel model(makeDevice(kWire));
+  TimedStep peer = collective(50);
+  peer.slowdownOfKernels = 0.1;
+  peer.slowdownOfComm = 0.5;
+  Timeline line = simulate({peer, kernel(100)}, model);
+  EXPECT_DOUBLE_EQ(line.spans[0].endUs, 75);
+  EXPECT_DOUBLE_EQ(line.stepUs, 75 + 100 - 75 / 1.1);
+  // Beside a collective of each kind: what costs the kernel more.
+  Timeline both =
+      simulate({peer, collective(1000, {}, 2), kernel(40, {}, 0.25)}, model);
+  EXPECT_DOUBLE_EQ(both.spans[2].endUs, 50);
 }
 
 TEST(Timeline, ALongStepIsLinear) {

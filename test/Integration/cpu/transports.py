@@ -1,0 +1,128 @@
+"""Training steps whose gradients are added by the kernels that read them.
+
+`--transport=peer` turns reductions into moves and sums. On ranks that are processes the
+results are those of `--transport=nccl`, bit for bit, with clipping, sharded state, and
+16-bit activations. Gradients and what is received of a bucket lie side by side, and no
+kernel is left that only adds gradients.
+"""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from _support import ROOT, Checks, run
+
+sys.path.insert(0, str(ROOT / "python"))
+from fusion_compiler.models.cli import models  # noqa: E402
+
+C = Checks()
+# What a kernel that only adds consists of; a mean multiplies or divides by a constant.
+ADDING = {"add", "cast", "constant", "slice", "reshape", "broadcast", "yield", "mul", "div"}
+
+
+def leafGroups(text):
+    """Groups without groups in them: the outer values they read, and their ops."""
+    alias, stack, groups = {}, [], []
+    for line in text.splitlines():
+        opened = re.search(r"= fusion\.group \w+ ?\((.*?)\) ->", line)
+        if opened:
+            pairs = re.findall(r"(%\w+) = (%\w+)", opened.group(1))
+            alias |= {inner: alias.get(outer, outer) for inner, outer in pairs}
+            stack.append(([alias[inner] for inner, _ in pairs], []))
+            continue
+        op = re.search(r"\bfusion\.(\w+)", line)
+        if op and stack:
+            stack[-1][1].append((op.group(1), re.findall(r"%\w+", line.split("=", 1)[-1])))
+        if stack and line.strip().startswith("}"):
+            reads, ops = stack.pop()
+            if stack:
+                stack[-1][1].append(("group", []))
+            if not any(name == "group" for name, _ in ops):
+                groups.append((reads, ops))
+    return groups
+
+
+def onlyAdding(text):
+    """Groups that read what copy engines brought and only add it."""
+    moved = set(re.findall(r'(%\w+)(?::\d+)? = fusion\.(?:collective_permute|all_to_all|all_gather) [^\n]*fusion\.bucket[^\n]*"peer"', text))
+    wrong = []
+    for reads, ops in leafGroups(text):
+        names = {name for name, _ in ops}
+        if moved & set(reads) and names <= ADDING and "add" in names:
+            wrong.append(sorted(names))
+    return wrong
+
+
+def read(folder):
+    return {path.stem: np.load(path) for path in sorted(folder.glob("*.npy"))}
+
+
+class Step:
+    """One model, written, with inputs."""
+
+    def __init__(self, folder, name, flags):
+        self.folder, self.name = folder / name, name
+        self.folder.mkdir(parents=True)
+        self.model = self.folder / "step.mlir"
+        models([*flags.split(), "-o", str(self.model), "--write-inputs", str(self.folder / "in")])
+        self.words = [word for path in sorted((self.folder / "in").glob("*.npy"))
+                      for word in ("--input", f"{path.stem}={path}")]
+
+    def compile(self, transport, flags, *more):
+        return run("fusion-compile", self.model, "--target=cpu", f"--transport={transport}", *flags, *more)
+
+    def on(self, ranks, *options):
+        label = " ".join([self.name, f"dp={ranks}", *options])
+        flags = [f"--mesh=dp={ranks}", "--first-bucket-bytes=1024", "--bucket-bytes=4096", *options]
+        outputs = {}
+        for transport in ("nccl", "peer"):
+            folder = self.folder / f"{transport}-{label.replace(' ', '-')}"
+            self.compile(transport, flags, "-o", folder.with_suffix(".fsn"))
+            run("fusion-run", folder.with_suffix(".fsn"), "--ranks", ranks, *self.words, "--output-dir", folder)
+            outputs[transport] = [read(folder / f"rank{rank}") for rank in range(ranks)]
+            text = run("fusion-run", folder.with_suffix(".fsn"), "--inspect").stdout
+        wrong = sorted({name for want, got in zip(outputs["nccl"], outputs["peer"]) for name in want
+                        if want[name].tobytes() != got[name].tobytes()})
+        C.check(f"{label}: the same bits", not wrong and outputs["nccl"][0].keys() == outputs["peer"][0].keys(),
+                ", ".join(wrong)[:200])
+        buckets = [line for line in text.splitlines() if re.search(r"collective '.* bucket \d+ ", line)]
+        kinds = {line.split("': ")[1].split()[0] for line in buckets}
+        expected = {"all_to_all"} if "--shard-state" in options else {"collective_permute" if ranks == 2 else "all_gather"}
+        C.check(f"{label}: buckets are moved", len(buckets) > 1 and kinds == expected
+                and all("over peer copies" in line for line in buckets), f"{len(buckets)} of {kinds}")
+        self.places(label, buckets)
+        graph = self.compile("peer", flags, "--stop-after=fuse", "-o", "-").stdout
+        wrong = onlyAdding(graph)
+        C.check(f"{label}: nothing only adds", not wrong, str(wrong)[:200])
+
+    def places(self, label, buckets):
+        """Parts of a bucket that lie in the arena are one range, each at a multiple of
+        64 bytes: what is sent, and what is received."""
+        apart, sides = [], 0
+        segments = re.findall(r"\br s(\d+)\[", "\n".join(buckets))
+        arena = int(max(segments, key=segments.count))
+        for line in buckets:
+            for access in ("r", "w"):
+                found = [tuple(map(int, numbers)) for numbers in re.findall(rf"\b{access} s(\d+)\[(\d+)\+(\d+)\]", line)]
+                ranges = [(begin, size) for segment, begin, size in found if segment == arena]
+                sides += len(ranges) > 1
+                apart += [line[:80] for (begin, size), (after, _) in zip(ranges, ranges[1:])
+                          if after != (begin + size + 63) // 64 * 64]
+        C.check(f"{label}: parts lie side by side", sides > 0 and not apart, f"{sides} {apart[:1]}")
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = Path(name)
+    steps = [
+        Step(folder, "mlp", "mlp --layers 6 --features 12 --hidden 16 --classes 8 --batch 8"),
+        Step(folder, "gpt", "gpt --layers 2 --hidden 16 --heads 4 --seq 6 --vocab 24 --batch 8 --dtype bf16"),
+        Step(folder, "convnet", "convnet --layers 2 --hidden 4 --image 8 --batch 8 --classes 5 --optimizer sgd"),
+    ]
+    for step in steps:
+        for ranks in (2, 4):
+            step.on(ranks)
+        step.on(2, "--shard-state")
+    steps[1].on(4, "--shard-state")
+sys.exit(C.finish())
