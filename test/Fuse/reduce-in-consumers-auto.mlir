@@ -5,9 +5,9 @@
 // 1,000 bytes: 2 us of exp, 10 of NCCL or 5 of copies, 3 of the update, 1 more for
 // the sum: 15 against 11.
 // REMARK: [Passed] transport-sum
-// REMARK-SAME: ranks=2, bytes=1000, extra_bytes=1000, us_nccl=10.00, us_peer=5.00, us_sum=1.00
+// REMARK-SAME: bytes=1000, extra_bytes=1000, ranks=2, us_nccl=10.00, us_peer=5.00, us_sum=1.00
 // REMARK: [Passed] transport-step
-// REMARK-SAME: us_step_nccl=15.00, us_step_peer=11.00, us_step=11.00
+// REMARK-SAME: us_step=11.00, us_step_nccl=15.00, us_step_peer=11.00
 // CHECK-LABEL: func @small
 // CHECK: fusion.collective_permute %{{.*}} {fusion.transport = "peer"}
 fusion.mesh @m(dp = 2)
@@ -22,9 +22,9 @@ func.func @small(%x: tensor<250xf32>, %w: tensor<250xf32>) -> tensor<250xf32> {
 
 // 100,000 bytes: 200 + 10 + 300 against 200 + 2000 + 300 + 100.
 // REMARK: [Missed] transport-nccl
-// REMARK-SAME: ranks=2, bytes=100000, us_nccl=10.00, us_peer=2000.00, us_sum=100.00
+// REMARK-SAME: bytes=100000, ranks=2, us_nccl=10.00, us_peer=2000.00, us_sum=100.00
 // REMARK: [Missed] transport-step
-// REMARK-SAME: us_step_nccl=510.00, us_step_peer=2600.00, us_step=510.00
+// REMARK-SAME: us_step=510.00, us_step_nccl=510.00, us_step_peer=2600.00
 // CHECK-LABEL: func @large
 // CHECK: fusion.all_reduce sum, %{{.*}} on @m[dp] {fusion.transport = "nccl"}
 fusion.mesh @m(dp = 2)
