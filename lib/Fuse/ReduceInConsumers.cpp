@@ -19,6 +19,7 @@
 
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #define DEBUG_TYPE "fusion-reduce-in-consumers"
@@ -117,6 +118,44 @@ static Value createPart(OpBuilder &builder, Location loc, Value value,
   return createReshape(builder, loc, part, shape);
 }
 
+/// Whether elementwise ops that nothing else reads lead from `op` to a
+/// reduction, as from a gradient to the sum of its squares.
+static bool leadsToReduction(Operation *op) {
+  while (isa<ElementwiseOpInterface>(op) && op->getNumResults() == 1 &&
+         llvm::hasSingleElement(llvm::SmallPtrSet<Operation *, 4>(
+             op->user_begin(), op->user_end())))
+    op = *op->user_begin();
+  return isa<ReduceOp>(op);
+}
+
+/// Gives the readers of `reduced` sums that `addAs` makes in a shape: one for
+/// those in each shape that it is viewed in, one for reductions, one for the
+/// rest. A view between a sum and its reader would keep them apart, and a sum
+/// that two kernels read would be written for it; so each adds for itself.
+static void addInReaders(Value reduced,
+                         llvm::function_ref<Value(ArrayRef<int64_t>)> addAs) {
+  llvm::SmallSetVector<Operation *, 4> reducing, others;
+  llvm::SmallSetVector<Operation *, 4> readers(reduced.user_begin(),
+                                               reduced.user_end());
+  for (Operation *reader : readers) {
+    if (auto view = dyn_cast<ReshapeOp>(reader)) {
+      view.getResult().replaceAllUsesWith(addAs(view.getType().getShape()));
+      view.erase();
+    } else if (leadsToReduction(reader)) {
+      reducing.insert(reader);
+    } else {
+      others.insert(reader);
+    }
+  }
+  for (auto &set : {reducing, others}) {
+    if (set.empty())
+      continue;
+    Value sum = addAs(getType(reduced).getShape());
+    for (Operation *reader : set)
+      reader->replaceUsesOfWith(reduced, sum);
+  }
+}
+
 namespace {
 
 /// A gradient that two ranks swap in parts, for its readers whole again: what
@@ -145,7 +184,8 @@ private:
   bool isSwap() const { return isa<AllReduceOp>(op) && ranks == 2; }
   Value createSent(Value operand);
   Operation *createMove();
-  SmallVector<Value> createTerms(unsigned number, Value received);
+  SmallVector<Value> createTerms(unsigned number, Value received,
+                                 ArrayRef<int64_t> shape);
 
   Operation *op;
   int64_t ranks;
@@ -211,30 +251,32 @@ Operation *ReductionRewriter::createMove() {
   return builder.create(state);
 }
 
-/// The tensors that result `number` is the sum of, in the order of the ranks;
-/// of two, in any.
+/// The tensors that result `number` is the sum of, as `shape`, in the order of
+/// the ranks; of two, in any.
 SmallVector<Value> ReductionRewriter::createTerms(unsigned number,
-                                                  Value received) {
+                                                  Value received,
+                                                  ArrayRef<int64_t> shape) {
+  Location loc = op->getLoc();
   if (isSwap())
-    return {op->getOperand(number), received};
+    return {createReshape(builder, loc, op->getOperand(number), shape),
+            createReshape(builder, loc, received, shape)};
   SmallVector<Value> terms;
   for (int64_t rank = 0; rank < ranks; ++rank)
-    terms.push_back(createPart(builder, op->getLoc(), received, rank, ranks,
-                               getType(op->getResult(number)).getShape()));
+    terms.push_back(createPart(builder, loc, received, rank, ranks, shape));
   return terms;
 }
 
 void ReductionRewriter::run() {
   Operation *move = createMove();
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
-    result.replaceUsesWithIf(move->getResult(i), [&](OpOperand &use) {
+    Value received = move->getResult(i);
+    result.replaceUsesWithIf(received, [&](OpOperand &use) {
       return wholes.contains(use.getOwner());
     });
-    if (result.use_empty())
-      continue;
-    SmallVector<Value> terms = createTerms(i, move->getResult(i));
-    result.replaceAllUsesWith(
-        createRankSum(builder, op->getLoc(), kind, terms));
+    addInReaders(result, [&](ArrayRef<int64_t> shape) {
+      return createRankSum(builder, op->getLoc(), kind,
+                           createTerms(i, received, shape));
+    });
   }
   op->erase();
 }
@@ -292,12 +334,13 @@ static void rewrite(Block &block, const TransportPlan &plan) {
   for (WholeSum &whole : wholes) {
     OpBuilder builder(whole.received->getContext());
     builder.setInsertionPointAfter(whole.received);
-    llvm::SmallPtrSet<Operation *, 4> readers(whole.received->user_begin(),
-                                              whole.received->user_end());
-    Value sum = createRankSum(builder, whole.received.getLoc(), whole.kind,
-                              {whole.own, whole.received.getResult()});
-    whole.received.getResult().replaceUsesWithIf(
-        sum, [&](OpOperand &use) { return readers.contains(use.getOwner()); });
+    Location loc = whole.received.getLoc();
+    Value received = whole.received.getResult();
+    addInReaders(received, [&](ArrayRef<int64_t> shape) {
+      return createRankSum(builder, loc, whole.kind,
+                           {createReshape(builder, loc, whole.own, shape),
+                            createReshape(builder, loc, received, shape)});
+    });
   }
 }
 

@@ -12,6 +12,7 @@
 #include "fusion/IR/TensorData.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -30,7 +31,7 @@ using namespace fusion;
 static constexpr int64_t kElementsOfThread = 16, kMaxParts = 1024;
 
 /// Elementwise ops in front of a reduction that are looked through.
-static constexpr size_t kMaxSources = 16;
+static constexpr size_t kMaxSources = 64;
 
 /// A cast whose operand is less to read than its result.
 static bool isWidening(Operation *op) {
@@ -108,12 +109,16 @@ static Value reshapeSources(OpBuilder &builder, ReduceOp op,
                             ArrayRef<int64_t> shape, int64_t dim) {
   IRMapping mapping;
   auto reshape = [&](Value value) {
-    if (!mapping.contains(value))
-      mapping.map(value,
-                  ReshapeOp::create(
-                      builder, op.getLoc(),
-                      cast<RankedTensorType>(value.getType()).clone(shape),
-                      value));
+    if (mapping.contains(value))
+      return;
+    auto to = cast<RankedTensorType>(value.getType()).clone(shape);
+    // One number for all elements stays one, and stays in the kernel.
+    DenseElementsAttr number;
+    if (matchPattern(value, m_Constant(&number)) && number.isSplat())
+      mapping.map(value, ConstantOp::create(builder, op.getLoc(), to,
+                                            number.resizeSplat(to)));
+    else
+      mapping.map(value, ReshapeOp::create(builder, op.getLoc(), to, value));
   };
   for (Operation *source : sources) {
     if (auto broadcast = dyn_cast<BroadcastOp>(source)) {

@@ -25,6 +25,9 @@ ADDING = {"add", "cast", "constant", "slice", "reshape", "broadcast", "yield", "
 def leafGroups(text):
     """Groups without groups in them: the outer values they read, and their ops."""
     alias, stack, groups = {}, [], []
+    # Locations of arguments, which may nest.
+    while text != (text := re.sub(r" loc\([^()]*\)", "", text)):
+        pass
     for line in text.splitlines():
         opened = re.search(r"= fusion\.group \w+ ?\((.*?)\) ->", line)
         if opened:
