@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/FusionLegality.h"
 #include "IterationSpace.h"
+#include "fusion/Analysis/CommSchedule.h"
 #include "fusion/Analysis/LibraryRules.h"
 #include "fusion/IR/Target.h"
 
@@ -73,6 +74,8 @@ bool fusion::isCheapToRecompute(Operation *op) {
 }
 
 int64_t fusion::getOpWeight(Operation *op) {
+  if (op->hasAttr(kPartialSumAttr))
+    return 0;
   return isa<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp,
              IotaOp, ConstantOp>(op)
              ? 0

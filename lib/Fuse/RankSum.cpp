@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "RankSum.h"
 
+#include "fusion/Analysis/CommSchedule.h"
+
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -64,13 +66,21 @@ Value fusion::createRankSum(OpBuilder &builder, Location loc, ReduceKind kind,
   // Halving first leaves no f32's range.
   bool halves = isMean && wide.getElementType().isF32() && !element.isF32();
   Value sum;
+  Operation *partial = nullptr; // the last addition so far
   for (Value term : contributions) {
     if (wide != type)
       term = CastOp::create(builder, loc, wide, term);
     if (halves)
       term = MulOp::create(builder, loc, wide, term,
                            createConstant(builder, loc, wide, 0.5));
-    sum = sum ? combine(builder, loc, kind, sum, term) : term;
+    if (!sum) {
+      sum = term;
+      continue;
+    }
+    if (partial)
+      partial->setAttr(kPartialSumAttr, builder.getUnitAttr());
+    sum = combine(builder, loc, kind, sum, term);
+    partial = sum.getDefiningOp();
   }
   // The reciprocal of a power of two is exact; so is the product, where the
   // accumulator's range is far wider than the terms'.

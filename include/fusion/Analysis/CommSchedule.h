@@ -26,6 +26,10 @@ inline constexpr llvm::StringLiteral kPiecesAttr = "fusion.pieces";
 /// Without it the runtime chooses.
 inline constexpr llvm::StringLiteral kTransportAttr = "fusion.transport";
 
+/// Attribute of an addition that is not the last of a sum over ranks: a sum of
+/// however many terms counts as one op of a group.
+inline constexpr llvm::StringLiteral kPartialSumAttr = "fusion.partial_sum";
+
 /// What the ops of one function take.
 class StepPrices {
 public:
