@@ -63,6 +63,10 @@ static void checkReaders(PlannedCollective &planned) {
   }
 }
 
+/// Tensors that a reader adds: an update of as many fits the limits of a group.
+/// Hosts have no more GPUs that copy from each other.
+static constexpr int64_t kMostTerms = 8;
+
 static void checkForm(PlannedCollective &planned) {
   if (planned.ranks < 2) {
     planned.refusal = FusionRule::TransportRanks;
@@ -70,6 +74,12 @@ static void checkForm(PlannedCollective &planned) {
   }
   if (!isRankReduction(planned.op))
     return;
+  if (planned.ranks > kMostTerms) {
+    planned.refusal = FusionRule::MaxLoads;
+    planned.value = planned.ranks;
+    planned.limit = kMostTerms;
+    return;
+  }
   auto isStatic = [](Type type) {
     return cast<RankedTensorType>(type).hasStaticShape();
   };

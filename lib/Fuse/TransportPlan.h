@@ -34,7 +34,7 @@ struct PlannedCollective {
   /// Why it can't be carried so, and the reader or so that is in the way.
   std::optional<FusionRule> refusal;
   mlir::Operation *other = nullptr;
-  int64_t value = 0, limit = 0; ///< of the memory, in bytes
+  int64_t value = 0, limit = 0; ///< bytes of memory, or ranks
 };
 
 struct TransportPlan {

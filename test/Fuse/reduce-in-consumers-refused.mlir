@@ -67,3 +67,14 @@ func.func @batch(%x: tensor<?x4xf32>) -> tensor<?x4xf32> attributes {fusion.batc
   %1 = fusion.neg %0 : tensor<?x4xf32>
   return %1 : tensor<?x4xf32>
 }
+
+// -----
+
+// CHECK: max-loads
+// CHECK-SAME: limit=8, {{.*}}value=9
+fusion.mesh @m(dp = 9)
+func.func @many(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<4xf32>
+  %1 = fusion.neg %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
