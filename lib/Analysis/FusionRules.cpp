@@ -175,6 +175,9 @@ static constexpr FusionRuleInfo kRules[] = {
      "kernels"},
     {FusionRule::TransportReader, "transport-reader", false,
      "a reader needs the reduced value whole: its kernel can't add"},
+    {FusionRule::TransportRepeated, "transport-repeated", false,
+     "a reader repeats the reduced value: adding would take a kernel of its "
+     "own"},
     {FusionRule::TransportReturned, "transport-returned", false,
      "the reduced value is only returned: no kernel reads it that could add"},
     {FusionRule::TransportRanks, "transport-ranks", false,

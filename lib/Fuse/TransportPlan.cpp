@@ -42,6 +42,12 @@ static void checkReaders(PlannedCollective &planned) {
       for (Operation *user : worklist.pop_back_val().getUsers()) {
         if (!seen.insert(user).second)
           continue;
+        // Batch statistics, not gradients.
+        if (isa<BroadcastOp>(user)) {
+          planned.refusal = FusionRule::TransportRepeated;
+          planned.other = user;
+          return;
+        }
         OpFamily family = getOpFamily(user);
         if (family == OpFamily::Elementwise || family == OpFamily::Reduction) {
           isAdded = true;

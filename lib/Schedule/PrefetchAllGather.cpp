@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ArenaPlan.h"
-#include "MemoryPlanner.h"
+#include "CommandOrder.h"
 #include "PrefetchPlan.h"
 #include "RewriteOrder.h"
 #include "fusion/Analysis/FusionLegality.h"

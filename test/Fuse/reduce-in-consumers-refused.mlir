@@ -37,6 +37,18 @@ func.func @bucket(%x: tensor<2x2xf32>, %y: tensor<4xf32>, %w: tensor<2x2xf32>) -
 
 // -----
 
+// CHECK: transport-repeated
+// CHECK-SAME: "a reader repeats the reduced value: adding would take a kernel of its own"
+fusion.mesh @m(dp = 2)
+func.func @repeated(%x: tensor<4xf32>) -> tensor<3x4xf32> {
+  %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<4xf32>
+  %1 = fusion.broadcast %0 dims = [1] : tensor<4xf32> to tensor<3x4xf32>
+  %2 = fusion.neg %1 : tensor<3x4xf32>
+  return %2 : tensor<3x4xf32>
+}
+
+// -----
+
 // CHECK: transport-returned
 // CHECK-SAME: "the reduced value is only returned: no kernel reads it that could add"
 fusion.mesh @m(dp = 2)

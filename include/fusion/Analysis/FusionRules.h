@@ -103,6 +103,7 @@ enum class FusionRule : unsigned {
   TransportSum,
   TransportPeer,
   TransportReader,
+  TransportRepeated,
   TransportReturned,
   TransportRanks,
   TransportShape,
