@@ -8,6 +8,7 @@
 #include "fusion/Analysis/FusionLegality.h"
 #include "IterationSpace.h"
 #include "fusion/Analysis/CommSchedule.h"
+#include "fusion/Analysis/LibraryGradients.h"
 #include "fusion/Analysis/LibraryRules.h"
 #include "fusion/IR/Target.h"
 
@@ -240,6 +241,21 @@ checkPrologue(const MemberSet &members, MatmulOp matmul,
   return verdict.isLegal() ? std::nullopt : std::optional(verdict);
 }
 
+/// Whether a set is a product and the gradients that the library computes with
+/// it, a sum among them, and gives those alone.
+static bool hasBiasGradient(const MemberSet &members, MatmulOp matmul) {
+  if (llvm::none_of(members.ops,
+                    [](Operation *op) { return isa<ReduceOp>(op); }))
+    return false;
+  auto isMember = [&](Operation *op) { return members.index.contains(op); };
+  auto found = findLibraryGradients(matmul, isMember);
+  return found && found->sum && found->ops.size() == members.ops.size() &&
+         llvm::all_of(found->ops, [&](Operation *op) {
+           return members.escapes(op) == (op->getResult(0) == found->result ||
+                                          op->getResult(0) == found->sum);
+         });
+}
+
 /// A contraction or pool and the elementwise ops on its output, or before a
 /// product.
 static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor,
@@ -247,6 +263,9 @@ static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor,
   // Nothing could say which of its results an epilogue follows.
   if (anchor->getNumResults() != 1)
     return GroupVerdict::refuse(FusionRule::NoEmitter, anchor);
+  if (auto matmul = dyn_cast<MatmulOp>(anchor);
+      matmul && hasBiasGradient(members, matmul))
+    return GroupVerdict::accept(FusionRule::FuseGradient, GroupKind::Library);
   llvm::SmallPtrSet<Operation *, 8> prologue;
   for (Value operand : anchor->getOperands())
     if (Operation *producer = members.getProducer(operand)) {

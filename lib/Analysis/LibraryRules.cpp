@@ -30,10 +30,12 @@ static constexpr LibraryRule cpuRules[] = {
 
 static constexpr LibraryRule cudaMatmul(llvm::StringLiteral dtype,
                                         bool isBitEqual,
-                                        llvm::StringLiteral activations) {
+                                        llvm::StringLiteral activations,
+                                        llvm::StringLiteral gradients) {
   return {"matmul",    dtype,      2,      8,
           "row-major", true,       true,   "not verified",
-          isBitEqual,  "cuBLASLt", "12.0", activations};
+          isBitEqual,  "cuBLASLt", "12.0", activations,
+          gradients};
 }
 
 static constexpr LibraryRule cudaConv(llvm::StringLiteral op,
@@ -53,11 +55,13 @@ static constexpr LibraryRule cudaAttention(llvm::StringLiteral op,
 
 /// Narrow results are rounded once, behind the epilogue.
 static constexpr LibraryRule cudaRules[] = {
-    cudaMatmul("f16", false, "relu gelu_tanh"),
-    cudaMatmul("bf16", false, "relu gelu_tanh"),
-    cudaMatmul("f32", true, "relu gelu_tanh"),
+    // No slope of relu: the library reads signs as bits that the product in
+    // front of the relu would have to write, in a form of its own.
+    cudaMatmul("f16", false, "relu gelu_tanh", "side gelu_tanh result"),
+    cudaMatmul("bf16", false, "relu gelu_tanh", "side gelu_tanh result"),
+    cudaMatmul("f32", true, "relu gelu_tanh", "side gelu_tanh result"),
     // Seen with cuBLASLt 13.1: with an epilogue it sums in another order.
-    cudaMatmul("f64", false, ""),
+    cudaMatmul("f64", false, "", ""),
     cudaConv("conv", "f16", true),
     cudaConv("conv", "bf16", true),
     cudaConv("conv", "f32", false),
@@ -400,7 +404,8 @@ void fusion::printLibraryRules(llvm::raw_ostream &os) {
          << rule.minRank << ".." << rule.maxRank << " layouts [" << rule.layouts
          << "] bias " << (rule.absorbsBias ? "yes" : "no") << " addend "
          << (rule.absorbsAddend ? "yes" : "no") << " activations ["
-         << rule.activations << "] nan " << rule.nan << " epilogue "
+         << rule.activations << "] gradients [" << rule.gradients << "] nan "
+         << rule.nan << " epilogue "
          << (rule.epilogueBitEqual ? "bit-equal" : "close") << ' '
          << rule.library << " >= " << rule.leastVersion << '\n';
   for (const LibraryRefusal &refusal : refusals)

@@ -199,11 +199,24 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
         llvm::StringSwitch<std::optional<rt::Activation>>(activation.getValue())
             .Case("relu", rt::Activation::Relu)
             .Case("gelu_tanh", rt::Activation::GeluTanh)
+            .Case("gelu_tanh_grad", rt::Activation::GeluTanhGrad)
             .Default(std::nullopt);
     if (!applied)
       return op.emitOpError("names an activation that no library computes: ")
              << activation;
     call.activation = *applied;
+  }
+  if (auto gradient = fields.getAs<StringAttr>("biasGradient")) {
+    auto of =
+        llvm::StringSwitch<std::optional<rt::BiasGradient>>(gradient.getValue())
+            .Case("lhs", rt::BiasGradient::Lhs)
+            .Case("rhs", rt::BiasGradient::Rhs)
+            .Case("result", rt::BiasGradient::Result)
+            .Default(std::nullopt);
+    if (!of)
+      return op.emitOpError("names no matrix whose sum is a bias gradient: ")
+             << gradient;
+    call.biasGradient = *of;
   }
   auto flag = [&](StringRef name) {
     Attribute value = fields.get(name);

@@ -171,6 +171,7 @@ bool markPieces(GroupOp group);
 struct LibraryPlan {
   mlir::Operation *root = nullptr;
   mlir::Value chained;  ///< what the library computes, epilogue included
+  mlir::Value sum;      ///< the gradient of a bias beside it, or null
   unsigned output = 0;  ///< index of the group's result that holds it
   mlir::Attribute call; ///< the attribute `fusion.call`
   bool hasTail = false;

@@ -8,6 +8,7 @@
 #include "Emitters.h"
 #include "GroupHash.h"
 
+#include "fusion/Analysis/LibraryGradients.h"
 #include "fusion/Analysis/LibraryRules.h"
 #include "fusion/IR/Target.h"
 
@@ -139,9 +140,21 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
     if (!isInput(operand) && !(i == 1 && laidOutWeights))
       return plan.root->emitError(
           "an operand of a library op must be an input of its group");
-  Value bias, addend;
-  StringRef activation;
-  while (activation.empty() && plan.chained.hasOneUse()) {
+  Value bias, addend, slopeAt;
+  StringRef activation, summed;
+  if (auto gradients = findLibraryGradients(group)) {
+    plan.chained = gradients->result;
+    plan.sum = gradients->sum;
+    summed = stringifySummed(gradients->summed);
+    slopeAt = gradients->slopeAt;
+    if (slopeAt && !isInput(slopeAt))
+      return plan.root->emitError(
+          "where a slope is taken must be an input of its group");
+    if (slopeAt)
+      activation = "gelu_tanh_grad";
+  }
+  bool hasGradient = slopeAt || plan.sum;
+  while (!hasGradient && activation.empty() && plan.chained.hasOneUse()) {
     Operation *user = *plan.chained.user_begin();
     LibraryEpilogue kind = classifyLibraryEpilogue(
         plan.root, user, plan.chained, static_cast<bool>(bias),
@@ -172,6 +185,8 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
       return failure();
     outputs = *found;
   }
+  if (plan.sum)
+    outputs.push_back(*findOutput(group, plan.sum));
 
   int64_t numInputs = group.getInputs().size();
   SmallVector<int64_t> operands;
@@ -264,6 +279,8 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
   call.flag("hasAddend", static_cast<bool>(addend));
   if (!activation.empty())
     call.text("activation", activation);
+  if (plan.sum)
+    call.text("biasGradient", summed);
   if (bias)
     addOperand(bias);
   if (addend) {
@@ -278,6 +295,8 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
         addend.getType() == plan.chained.getType())
       plan.inPlace = {plan.output, argument.getArgNumber()};
   }
+  if (slopeAt)
+    addOperand(slopeAt);
   for (int64_t output : outputs)
     operands.push_back(numInputs + output);
   call.numbers("operands", operands);
@@ -287,7 +306,7 @@ FailureOr<LibraryPlan> codegen::planLibrary(GroupOp group,
   // outputs that are not the library's own result.
   OperandRange yielded = group.getYield().getValues();
   plan.hasTail = hasOneResult && llvm::any_of(yielded, [&](Value value) {
-                   return value != plan.chained;
+                   return value != plan.chained && value != plan.sum;
                  });
   return plan;
 }

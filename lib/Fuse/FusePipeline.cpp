@@ -58,6 +58,13 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   transports.device = options.device;
   transports.costModel = options.costModel;
   manager.addNestedPass<func::FuncOp>(createReduceInConsumers(transports));
+  if (!llvm::is_contained(options.noFuse, "gradients") &&
+      !llvm::is_contained(options.noFuse, "vertical")) {
+    FuseGradientsOptions gradients;
+    gradients.device = options.device;
+    gradients.costModel = options.costModel;
+    manager.addNestedPass<func::FuncOp>(createFuseGradients(gradients));
+  }
   SplitReductionsOptions reductions;
   reductions.device = options.device;
   manager.addNestedPass<func::FuncOp>(createSplitReductions(reductions));

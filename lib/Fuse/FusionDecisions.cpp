@@ -79,7 +79,10 @@ static PlanLine makeLine(const DecidedGroup &group, const OpTable &ops) {
     const FusionRuleInfo &info = getFusionRuleInfo(*group.rule);
     line.rule = info.id.str();
     line.reason =
-        (group.members.size() == 1 ? "alone: " : "") + info.text.str();
+        (group.members.size() == 1 && info.rule != FusionRule::FuseGradient
+             ? "alone: "
+             : "") +
+        info.text.str();
   } else {
     line.reason = "alone: no op that could be fused reads it or is read by it";
   }

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "HorizontalGraph.h"
 #include "BucketPlan.h"
+#include "fusion/Analysis/LibraryGradients.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -88,7 +89,8 @@ unsigned KeyTable::find(GroupOp group, bool types) {
   withTypes = types;
   // One grouped call serves equal contractions only, by their operands' order.
   withShapes = kind == GroupKind::Library || kind == GroupKind::Contraction;
-  key.assign({static_cast<uintptr_t>(types), static_cast<uintptr_t>(kind)});
+  key.assign({static_cast<uintptr_t>(types), static_cast<uintptr_t>(kind),
+              static_cast<uintptr_t>(group->hasAttr(kGradientsAttr))});
   llvm::DenseMap<Value, uintptr_t> numbers;
   auto addArgument = [&](Value value) {
     if (isa<BlockArgument>(value) &&

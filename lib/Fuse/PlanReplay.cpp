@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "PlanReplay.h"
+#include "fusion/Analysis/LibraryGradients.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
@@ -67,6 +68,7 @@ private:
   void collectLines();
   llvm::Expected<unsigned> lookup(const PlanMember &member) const;
   void claim(Line &line);
+  bool isWhole(const Line &line, unsigned op) const;
   std::string findFault(unsigned op, const Line &line) const;
   bool isCheap(unsigned op) const {
     return !nodesOf[op].empty() && graph[nodesOf[op].front()].isClone;
@@ -116,6 +118,12 @@ void PlanReplay::drop(Line &line, const Twine &why, unsigned at) {
                        "; without it the planner decides about its ops");
 }
 
+/// Whether the op is all of the line, and a group that was formed before.
+bool PlanReplay::isWhole(const Line &line, unsigned op) const {
+  return line.source->members.size() == 1 && !nodesOf[op].empty() &&
+         isGradientGroup(graph[nodesOf[op].front()].op);
+}
+
 /// Why an op can't be a member of the line; empty if it can.
 std::string PlanReplay::findFault(unsigned op, const Line &line) const {
   OpFamily family = ops[op].family;
@@ -129,7 +137,7 @@ std::string PlanReplay::findFault(unsigned op, const Line &line) const {
     return "nothing reads " + ops.describe(op);
   if (isOutside && family != OpFamily::Outside)
     return ops.describe(op) + " does work, and can't stay outside groups";
-  if (!isOutside && family == OpFamily::Outside)
+  if (!isOutside && family == OpFamily::Outside && !isWhole(line, op))
     return ops.describe(op) + " is never in a group: it has effects or is one "
                               "already";
   if (isCheap(op))
@@ -318,7 +326,10 @@ std::string PlanReplay::checkLine(unsigned index) {
         line.verdict =
             GroupVerdict::refuse(FusionRule::NoEmitter, graph[node].op);
     }
-  if (line.verdict.isLegal()) {
+  if (!line.ops.empty() && isWhole(line, line.ops.front())) {
+    line.verdict =
+        GroupVerdict::accept(FusionRule::FuseGradient, GroupKind::Library);
+  } else if (line.verdict.isLegal()) {
     // Several clones of one cheap op, each for its reader, count as one.
     SmallVector<Operation *> members;
     llvm::DenseMap<Operation *, unsigned> nodeOf;
@@ -576,6 +587,12 @@ ReplayedPlan PlanReplay::run() {
   }
   reportUnclaimed();
   return order();
+}
+
+bool fusion::isGradientGroup(Operation *op) {
+  auto group = dyn_cast<GroupOp>(op);
+  return group && group.getKind() == GroupKind::Library &&
+         findLibraryGradients(group);
 }
 
 ReplayedPlan fusion::replayPlan(FusionDecisions &decisions,

@@ -21,6 +21,10 @@ struct ReplayedPlan {
   llvm::SmallVector<const PlanLine *, 0> lines;
 };
 
+/// Whether `op` is a group that fusion-fuse-gradients formed: an op of the table
+/// to vertical fusion, and a group of the plan.
+bool isGradientGroup(mlir::Operation *op);
+
 /// Matches `decisions.plan` with the graph, whose ops are `decisions.ops`. Each
 /// group must be one that an emitter handles (`legality`, which has no limits:
 /// how large a group gets is what a plan is for), with the kind that the line

@@ -137,17 +137,22 @@ void VerticalRecorder::recordGroup(const PlannedGroup &planned,
   if (!decisions)
     return;
   const OpTable &ops = decisions->ops;
-  if (!isa<GroupOp>(formed.op) ||
-      getOpFamily(formed.body.front()) == OpFamily::Outside)
+  // A gradient's group was formed before: it is an op of the table.
+  bool isGradient = isGradientGroup(formed.body.front());
+  if (!isGradient && (!isa<GroupOp>(formed.op) ||
+                      getOpFamily(formed.body.front()) == OpFamily::Outside))
     return decisions->bindOutside(formed.op, *ops.find(formed.body.front()));
   DecidedGroup group;
-  group.kind = planned.kind;
+  group.kind = isGradient ? GroupKind::Library : planned.kind;
   for (Operation *op : formed.body)
     if (getOpFamily(op) != OpFamily::View)
       group.members.push_back(*ops.find(op));
   for (Operation *op : formed.outputs)
     group.outputs.push_back(*ops.find(op));
-  if (group.members.size() > 1) {
+  if (isGradient) {
+    group.outputs = {group.members.front()};
+    group.rule = FusionRule::FuseGradient;
+  } else if (group.members.size() > 1) {
     group.rule = getJoiningRule(planned.kind);
     for (unsigned op : group.members)
       for (unsigned reader : decisions->readers[op])

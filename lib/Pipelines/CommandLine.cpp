@@ -169,12 +169,14 @@ static Error setNoFuse(CommandLine &line, StringRef value) {
       line.compile.chunkGathers = false;
     else if (kind == "clip")
       line.compile.fuseClip = false;
+    else if (kind == "gradients")
+      line.compile.fuseGradients = false;
     else if (kind == "projections")
       line.compile.fuseProjections = false;
     else
       return usage("unknown kind of fusion '" + kind +
                    "', --no-fuse, the kinds are: buckets, chunks, clip, "
-                   "horizontal, projections, vertical");
+                   "gradients, horizontal, projections, vertical");
   }
   return Error::success();
 }
@@ -244,8 +246,8 @@ static const OptionSpec kOptions[] = {
      "cut parameters and optimizer state along their first dimension over dp",
      true, SET(compile.shardState, true)},
     {"no-fuse", "kind,...",
-     "kinds of fusion to leave out: buckets, chunks, clip, horizontal, "
-     "projections, vertical",
+     "kinds of fusion to leave out: buckets, chunks, clip, gradients, "
+     "horizontal, projections, vertical",
      true, setNoFuse},
     {"max-ops", "n", "consecutive ops of a group's longest path (default 8)",
      true, setMaxOps},

@@ -121,6 +121,8 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
       noFuse.push_back("chunks");
     if (!options.fuseProjections)
       noFuse.push_back("projections");
+    if (!options.fuseGradients)
+      noFuse.push_back("gradients");
     fuse.noFuse = ArrayRef<std::string>(noFuse);
     fuse.plan = options.plan;
     fuse.planStrict = options.planStrict;

@@ -1,6 +1,7 @@
 //===- CudaLibraryTest.cpp - cuBLASLt and cuDNN against a plain loop ------===//
 //
-// Products, and which calls are tested. An argument names the tests to run by a
+// Products, and which calls are tested; their gradients are in
+// CudaLibraryGradientTest.cpp. An argument names the tests to run by a
 // part of their titles; a second one, as 2/4, the third quarter of those: cuDNN
 // compiles kernels for most convolutions, so processes side by side are faster.
 // Exit code: 0 all equal, 1 not, 2 bad arguments, 5 without a GPU or a library.
@@ -137,6 +138,8 @@ int main(int argc, char **argv) {
     Tests tests(machine, argc > 1 ? argv[1] : "", part, parts);
     auto start = std::chrono::steady_clock::now();
     runProducts(tests);
+    if (tests.missing.ok())
+      runGradients(tests);
     if (tests.missing.ok())
       runConvolutions(tests);
     if (tests.missing.ok())

@@ -308,6 +308,7 @@ public:
         (call.hasAddend ? " addend" : "") +
         (call.activation == Activation::Relu ? " relu" : "") +
         (call.activation == Activation::GeluTanh ? " gelu" : "") +
+        (call.hasSlope() ? exactSlopes ? " slope 0 1/2 1" : " slope" : "") +
         (hasNan ? " nan" : "");
     if (title.find(filter) == std::string::npos || wanted++ % parts != part)
       return;
@@ -319,6 +320,10 @@ public:
                                : randomValues(countOf(shapes[i]), random));
     if (hasNan)
       operands[0][0] = std::nan("");
+    if (call.hasSlope() && exactSlopes)
+      for (size_t i = 2; i < operands.size(); i += shapes.size())
+        for (double &value : operands[i])
+          value *= 20;
     std::vector<Values> before = operands;
     Status status = machine.run(call, operands, shapes.size(), shift, place);
     if (status.code() == Code::Environment && passed + failed + skipped == 0) {
@@ -365,6 +370,7 @@ public:
           value += in[next++][i];
         double expected = roundTo(activate(value, call.activation), call.dtype);
         bool isExact = call.activation != Activation::GeluTanh &&
+                       (!call.hasSlope() || exactSlopes) &&
                        !call.isAttention() &&
                        (call.dtype != DType::BF16 || std::fabs(expected) < 256);
         double error = std::fabs(out[i] - expected);
@@ -399,11 +405,18 @@ public:
               bool transposeRhs, bool bias, bool addend, Activation activation,
               int64_t members = 1, int64_t stride = 1, int shift = 0,
               Place place = Place::Apart);
+  /// [k, m]^T x [k, n] with the sum of a side; or, for the slope of gelu, [m,
+  /// k] x [n, k]^T, with the sum of the result or without.
+  void gradient(DType type, int64_t k, int64_t m, int64_t n,
+                BiasGradient summed, bool hasSlope, int64_t members = 1,
+                int64_t stride = 1, Place place = Place::Apart);
   void conv(const ConvCase &test);
   void convTranspose(const ConvCase &test);
 
   int64_t passed = 0, failed = 0, skipped = 0;
   Status missing;
+  /// Whether gelu's slopes are taken at multiples of 20: they are 0, 1/2 or 1.
+  bool exactSlopes = false;
 
 private:
   void report(const std::string &title, const std::string &what) {
@@ -424,6 +437,8 @@ inline std::string textOf(const Shape &shape) {
   return text;
 }
 
+/// The gradients beside products that LibraryRules gives to cuBLASLt.
+void runGradients(Tests &tests);
 /// All convolutions that LibraryRules gives to cuDNN.
 void runConvolutions(Tests &tests);
 /// Attention as LibraryRules gives it to cuDNN.

@@ -643,6 +643,84 @@ TEST(ModuleFile, AttentionGradIsKeptAndChecked) {
              "attention in a call of the CPU");
 }
 
+/// The gradient of a layer's input behind a gelu, [B, 8] x [16, 8]^T, and of
+/// the bias in front of that: two results.
+Module gradientModule() {
+  ModuleBuilder builder(2);
+  ByteRange g = builder.input("g", {1, 8}, true),
+            x = builder.input("x", {1, 16}, true);
+  ByteRange w = builder.constant(std::vector<float>(128, 1));
+  ByteRange dx = builder.output("dx", {1, 16}, true),
+            db = builder.output("db", {16});
+  LibraryCall call;
+  call.op = LibraryOp::MatMul;
+  call.inputShape = {{1, 0}, {0, 8}};
+  call.weightShape = {{0, 16}, {0, 8}};
+  call.outputShape = {{1, 0}, {0, 16}};
+  call.transposeRhs = true;
+  call.activation = Activation::GeluTanhGrad;
+  call.biasGradient = BiasGradient::Result;
+  Command &command = builder.call(call, {g, w, x, dx}, db);
+  command.operands[3].reads = false;
+  command.operands[3].writes = true;
+  Module module = builder.build();
+  module.target = "cuda:sm_90";
+  module.cpu.clear();
+  module.cpuFeatures.clear();
+  return module;
+}
+
+TEST(ModuleFile, GradientsBesideProductsAreKeptAndChecked) {
+  Aligned aligned(write(gradientModule()));
+  auto view = readModule(aligned.data(), aligned.size());
+  ASSERT_TRUE(view.ok()) << view.status().message();
+  const LibraryCall &call = view->module.program.commands[0].call;
+  EXPECT_EQ(call.activation, Activation::GeluTanhGrad);
+  EXPECT_EQ(call.biasGradient, BiasGradient::Result);
+  auto refused = [&](auto change, const char *text) {
+    Module module = gradientModule();
+    change(module.program.commands[0]);
+    EXPECT_HAS(writeModule(module).status().message(), text);
+  };
+  refused([](Command &c) { c.call.biasGradient = BiasGradient(4); },
+          "activation or gradient");
+  refused([](Command &c) { c.call.activation = Activation(5); },
+          "activation or gradient");
+  refused([](Command &c) { c.call.biasGradient = BiasGradient::Rhs; },
+          "summed behind a slope");
+  refused([](Command &c) { c.call.activation = Activation::None; },
+          "summed behind a slope");
+  refused(
+      [](Command &c) {
+        c.call.activation = Activation::Relu;
+        c.call.biasGradient = BiasGradient::Lhs;
+      },
+      "no activation");
+  refused([](Command &c) { c.call.hasBias = true; }, "has a bias or addend");
+  refused([](Command &c) { c.call.hasAddend = true; }, "has a bias or addend");
+  refused([](Command &c) { c.call.dtype = DType::F64; }, "is of f64");
+  refused([](Command &c) { c.call.op = LibraryOp::Conv; },
+          "only a product of two matrices");
+  refused(
+      [](Command &c) {
+        c.call.outputShape.insert(c.call.outputShape.begin(), {0, 1});
+      },
+      "only a product of two matrices");
+  refused([](Command &c) { c.call.biasGradient = BiasGradient::None; },
+          "5 operands instead of 4");
+  refused([](Command &c) { c.operands[2].range.size = 4; }, "too few");
+  refused([](Command &c) { c.operands[4].range.size = 4; }, "too few");
+  refused([](Command &c) { c.operands[2].writes = true; }, "is an input");
+  refused([](Command &c) { c.operands[3].writes = false; }, "is the output");
+  refused([](Command &c) { c.hasTail = true; }, "several results");
+  Module cpu = gradientModule(), other = convModule();
+  cpu.target = other.target;
+  cpu.cpu = other.cpu;
+  cpu.cpuFeatures = other.cpuFeatures;
+  EXPECT_HAS(writeModule(cpu).status().message(),
+             "gradient in a call of the CPU");
+}
+
 //===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//

@@ -347,6 +347,35 @@ static Command groupedCall(ByteRange addend0, ByteRange output0,
   return command;
 }
 
+/// The gradient of a bias lies behind the output: neither is the addend's, nor
+/// may it be an operand.
+TEST(VerifySchedule, TwoResultsOfAProductLieApart) {
+  auto call = [](ByteRange output, ByteRange sum) {
+    Command command;
+    command.kind = CommandKind::Call;
+    command.name = "gradient";
+    command.call.op = LibraryOp::MatMul;
+    command.call.biasGradient = BiasGradient::Rhs;
+    for (ByteRange range : {arena(0, 64), arena(64, 64)})
+      command.operands.push_back({range, true, false});
+    for (ByteRange range : {output, sum})
+      command.operands.push_back({range, false, true});
+    return command;
+  };
+  Builder start;
+  start.launch(0, {}, {arena(0, 256)});
+  auto with = [&](ByteRange output, ByteRange sum) {
+    Builder builder = start;
+    builder.program.commands.push_back(call(output, sum));
+    return builder;
+  };
+  EXPECT_ACCEPTED(with(arena(128, 64), arena(192, 16)));
+  EXPECT_REFUSED(with(arena(128, 64), arena(128, 64)), "S2");
+  EXPECT_REFUSED(with(arena(128, 64), arena(176, 16)), "S2");
+  EXPECT_REFUSED(with(arena(128, 64), arena(64, 64)), "S2");
+  EXPECT_REFUSED(with(arena(64, 64), arena(192, 16)), "S2");
+}
+
 TEST(VerifySchedule, MembersOfACallMayNotDisturbEachOther) {
   ByteRange a = arena(128, 64), b = arena(192, 64), c = arena(256, 64);
   Builder start;

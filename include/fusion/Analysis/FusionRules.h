@@ -112,6 +112,9 @@ enum class FusionRule : unsigned {
   TransportLink,
   TransportNccl,
   TransportStep,
+  // Gradients that a library computes beside a product.
+  FuseGradient,
+  GradientForm,
   // A plan file decided.
   PlanFile,
   // How the ranks of a mesh share an op out.

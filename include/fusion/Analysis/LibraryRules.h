@@ -36,6 +36,10 @@ struct LibraryRule {
   bool epilogueBitEqual;
   llvm::StringLiteral library, leastVersion;
   llvm::StringLiteral activations = ""; ///< absorbed under fast arithmetic
+  /// Computed beside a product of two matrices under fast arithmetic
+  /// (LibraryGradients.h): "side", the sum over a side's rows; activations
+  /// whose slope the result is multiplied by; "result", the sum of that.
+  llvm::StringLiteral gradients = "";
 };
 
 /// Post-ops that are never absorbed on the cpu, and why.

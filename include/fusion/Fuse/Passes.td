@@ -57,6 +57,49 @@ def DropOrder : Pass<"fusion-drop-order", "::mlir::func::FuncOp"> {
   }];
 }
 
+def FuseGradients : Pass<"fusion-fuse-gradients", "::mlir::func::FuncOp"> {
+  let summary = "computes gradients beside the product that a library computes";
+  let description = [{
+    For a GPU, a product of two matrices becomes a group with what cuBLASLt
+    computes in the same kernel:
+    - the sum over the rows of a side that the product reads transposed or of
+      the other one: the gradient of a bias beside that of weights;
+    - the product's result times the slope of gelu's tanh form at another
+      tensor, and the sum of that over its rows.
+
+    A slope is recognised by its values, however it is written. Narrow sums are
+    taken in f32 and rounded once; one that is read in f32 stays apart.
+
+    Requires: a module that says what it is compiled for. Ensures: each group is
+    one call. Idempotent.
+    Leaves alone: strict arithmetic, f64, batches of matrices, rows that are no
+    multiple of 8 elements; slopes of other activations, that of relu among
+    them, which the library reads as bits of its own.
+    Reports: `fuse-gradient` for each product that has one; `gradient-form`,
+    `ready-time`, `no-gain` or `compute-density` with the reason for one that
+    could have.
+
+    Before, in a module with `fusion.target = "cuda"` and `fusion.fp = "fast"`:
+    ```mlir
+    %0 = fusion.reduce sum, %dy dims = [0] : tensor<64x32xf32>
+    %1 = fusion.matmul %x, %dy {transpose_lhs} : tensor<64x16xf32>, tensor<64x32xf32>
+    ```
+    After:
+    ```mlir
+    %0:2 = fusion.group library (%a = %x : tensor<64x16xf32>, %b = %dy : tensor<64x32xf32>) -> (tensor<16x32xf32>, tensor<32xf32>) {
+      %1 = fusion.matmul %a, %b {transpose_lhs} : tensor<64x16xf32>, tensor<64x32xf32>
+      %2 = fusion.reduce sum, %b dims = [0] : tensor<64x32xf32>
+      fusion.yield %1, %2 : tensor<16x32xf32>, tensor<32xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 def SplitReductions : Pass<"fusion-split-reductions", "::mlir::func::FuncOp"> {
   let summary = "does long reductions of few results in two";
   let description = [{

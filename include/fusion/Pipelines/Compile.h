@@ -51,6 +51,7 @@ struct CompileOptions {
   bool fuseVertical = true;
   bool fuseHorizontal = true;
   bool fuseProjections = true;
+  bool fuseGradients = true;
   bool fuseBuckets = true;
   bool fuseClip = true;
   bool chunkGathers = true;

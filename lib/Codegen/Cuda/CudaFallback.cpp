@@ -52,14 +52,15 @@ static bool addBlocks(func::FuncOp kernel, int64_t &blocks) {
          blocks <= kMostBlocks;
 }
 
-func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
-                                       GroupOp group, const LibraryPlan &plan,
-                                       const BatchExtents &extents, bool isFast,
-                                       const Twine &description) {
-  auto call = cast<DictionaryAttr>(plan.call);
-  ArrayRef<int64_t> operands =
-      call.getAs<DenseI64ArrayAttr>("operands").asArrayRef();
-  unsigned target = operands.size() - plan.root->getNumResults();
+/// A kernel on the operands of the call of `group`, those from `target` on
+/// written, that computes `stores`; null, with the reason, where no emitter
+/// takes it.
+static func::FuncOp emitPart(ModuleOp kernels, StringRef name, GroupOp group,
+                             const LibraryPlan &plan,
+                             ArrayRef<int64_t> operands, unsigned target,
+                             ArrayRef<std::pair<Value, unsigned>> stores,
+                             const BatchExtents &extents, bool isFast,
+                             const Twine &description, std::string &reason) {
   SmallVector<std::pair<unsigned, unsigned>> inPlace;
   KernelBuilder k(kernels, name, operands.size(), group.getLoc(), extents,
                   Machine::Cuda);
@@ -70,9 +71,6 @@ func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
     k.allowInPlace(target, llvm::find(operands, input) - operands.begin());
   }
   k.sealAliases();
-  SmallVector<std::pair<Value, unsigned>> stores{{plan.chained, target}};
-  for (Value result : plan.root->getResults().drop_front())
-    stores.push_back({result, target + unsigned(stores.size())});
   describeOperands(k, group, operands, stores, inPlace);
   BodyEvaluator evaluator(k, group.getBodyBlock());
   for (unsigned i = 0; i < target; ++i)
@@ -80,31 +78,91 @@ func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
   SetVector<Operation *> ops;
   BackwardSliceOptions options;
   options.inclusive = true;
-  (void)getBackwardSlice(plan.chained, &ops, options);
-  KernelTask task{k, evaluator, group, stores, llvm::to_vector(ops)};
-  std::string reason;
+  (void)getBackwardSlice(stores.front().first, &ops, options);
+  KernelTask task{k, evaluator, group, llvm::to_vector(stores),
+                  llvm::to_vector(ops)};
   std::optional<KernelShape> shape = isa<AttentionGradOp>(plan.root)
                                          ? emitCudaAttentionGrad(task, reason)
                                          : emitCudaLoop(task, reason);
-  if (shape) {
-    k.finish(shape->units, shape->grain, shape->threads, description);
-    int64_t blocks = 0;
-    if (!addBlocks(k.function, blocks)) {
-      reason = "it needs more blocks than a launch has";
-      shape = std::nullopt;
-    }
+  if (!shape) {
+    k.function.erase();
+    return nullptr;
+  }
+  k.finish(shape->units, shape->grain, shape->threads, description);
+  return k.function;
+}
+
+/// A product and the gradient of a bias: other elements, so two parts of one
+/// launch, the second of which computes again what it sums.
+static func::FuncOp emitParts(ModuleOp kernels, StringRef name, GroupOp group,
+                              ArrayRef<func::FuncOp> parts,
+                              const Twine &description, std::string &reason) {
+  SmallVector<HorizontalMember> members;
+  for (func::FuncOp part : parts) {
+    auto units = part->getAttrOfType<ExtentAttr>("fusion.units");
+    members.push_back(
+        {FlatSymbolRefAttr::get(part.getSymNameAttr()), /*firstOperand=*/0,
+         Extent{units.getScale(), units.getBase()},
+         part->getAttrOfType<IntegerAttr>("fusion.grain").getInt(),
+         part->getAttrOfType<IntegerAttr>("fusion.threads").getInt()});
+  }
+  if (succeeded(emitCudaHorizontalKernel(kernels, name, group.getLoc(), members,
+                                         description)))
+    return kernels.lookupSymbol<func::FuncOp>(name);
+  reason = "it needs more blocks than a launch has";
+  return nullptr;
+}
+
+func::FuncOp codegen::emitCudaFallback(ModuleOp kernels, StringRef name,
+                                       GroupOp group, const LibraryPlan &plan,
+                                       const BatchExtents &extents, bool isFast,
+                                       const Twine &description) {
+  auto call = cast<DictionaryAttr>(plan.call);
+  ArrayRef<int64_t> operands =
+      call.getAs<DenseI64ArrayAttr>("operands").asArrayRef();
+  SmallVector<Value> written{plan.chained};
+  llvm::append_range(written, plan.root->getResults().drop_front());
+  if (plan.sum)
+    written.push_back(plan.sum);
+  unsigned target = operands.size() - written.size();
+  SmallVector<std::pair<Value, unsigned>> stores;
+  for (auto [i, value] : llvm::enumerate(written))
+    stores.push_back({value, target + unsigned(i)});
+  std::string reason;
+  auto emit = [&](const Twine &part,
+                  ArrayRef<std::pair<Value, unsigned>> stores) {
+    return emitPart(kernels, (name + part).str(), group, plan, operands, target,
+                    stores, extents, isFast, description, reason);
+  };
+  func::FuncOp kernel;
+  SmallVector<func::FuncOp> parts;
+  if (plan.sum) {
+    for (const std::pair<Value, unsigned> &store : stores)
+      if (func::FuncOp made =
+              emit(store.first == plan.sum ? ".sum" : ".result", store))
+        parts.push_back(made);
+    if (parts.size() == stores.size())
+      kernel = emitParts(kernels, name, group, parts, description, reason);
+  } else {
+    kernel = emit("", stores);
+  }
+  if (int64_t blocks = 0; kernel && !addBlocks(kernel, blocks)) {
+    reason = "it needs more blocks than a launch has";
+    kernel.erase();
+    kernel = nullptr;
   }
   auto remarkOptions =
       remark::RemarkOpts::name("emit-fallback").category("fusion");
-  if (!shape) {
-    k.function.erase();
+  if (!kernel) {
+    for (func::FuncOp part : parts)
+      part.erase();
     remark::missed(group.getLoc(), remarkOptions) << remark::reason(
         "no kernel stands in for the library's call: {0}", reason);
     return nullptr;
   }
   remark::passed(group.getLoc(), remarkOptions) << remark::reason(
       "kernel {0} runs where the library lacks the call", name.str());
-  return k.function;
+  return kernel;
 }
 
 func::FuncOp codegen::emitCudaFallbacks(ModuleOp kernels, StringRef name,

@@ -237,8 +237,10 @@ bool Decoder::call(const fb::LibraryCall &from, LibraryCall &to) {
   to.causal = from.causal();
   return enumValue(from.op(), LibraryOp::AttentionGrad, to.op,
                    "library call") &&
-         enumValue(from.activation(), Activation::GeluErf, to.activation,
+         enumValue(from.activation(), Activation::GeluTanhGrad, to.activation,
                    "activation") &&
+         enumValue(from.bias_gradient(), BiasGradient::Result, to.biasGradient,
+                   "bias gradient") &&
          enumValue(from.dtype(), DType::I64, to.dtype, "element type") &&
          shape(from.input_shape(), to.inputShape) &&
          shape(from.weight_shape(), to.weightShape) &&

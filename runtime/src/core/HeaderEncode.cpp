@@ -136,6 +136,7 @@ fbs::Offset<fb::LibraryCall> Encoder::call(const LibraryCall &value) {
     table.add_mask_shape(mask);
   table.add_scale(value.scale);
   table.add_causal(value.causal);
+  table.add_bias_gradient(uint8_t(value.biasGradient));
   return table.Finish();
 }
 

@@ -89,19 +89,26 @@ enum class LibraryOp : uint8_t {
   AttentionGrad
 };
 
-/// What a library call applies to its result, last of all.
-enum class Activation : uint8_t { None, Relu, GeluTanh, GeluErf };
+/// What a library call applies to its result, last of all. `GeluTanhGrad`
+/// multiplies it by the slope that gelu's tanh form has at another operand.
+enum class Activation : uint8_t { None, Relu, GeluTanh, GeluErf, GeluTanhGrad };
+
+/// What a product sums beside its result: the left or right side over the
+/// dimension that the product sums over, or its result over the rows, after
+/// the activation. The gradient of a bias.
+enum class BiasGradient : uint8_t { None, Lhs, Rhs, Result };
 
 /// A contraction or pooling that the backend's library computes (oneDNN on
 /// CPU). Shapes are logical (N, C, spatial...) whatever the memory layout.
 ///
 /// Operands of the call, in order: Conv/ConvTranspose `input, weights[, bias]
-/// [, addend], output`; MatMul `lhs, rhs[, bias][, addend], output`; AvgPool
-/// `input, output`; Attention `query, key, value[, mask], output`;
-/// AttentionGrad `query, key, value, grad[, mask]`, then the gradients of
-/// query, key and value. `addend` is added to the result elementwise (after the
-/// bias) and has the output's shape; it may be the same range as the output.
-/// With several `members` nothing that one writes is read by another.
+/// [, addend], output`; MatMul `lhs, rhs[, bias][, addend][, where the slope is
+/// taken], output[, bias gradient]`; AvgPool `input, output`; Attention `query,
+/// key, value[, mask], output`; AttentionGrad `query, key, value, grad[,
+/// mask]`, then the gradients of query, key and value. `addend` is added to the
+/// result elementwise (after the bias) and has the output's shape; it may be
+/// the same range as the output. With several `members` nothing that one writes
+/// is read by another.
 struct LibraryCall {
   LibraryOp op = LibraryOp::Conv;
   DType dtype = DType::F32; ///< of inputs and output; accumulation is f32/f64
@@ -138,12 +145,25 @@ struct LibraryCall {
   std::vector<Affine> maskShape;
   double scale = 0;    ///< of the scores
   bool causal = false; ///< keys t > s + (T - S) are left out
+  /// MatMul of two matrices on a GPU: `Result` with GeluTanhGrad only, the
+  /// others without any activation.
+  BiasGradient biasGradient = BiasGradient::None;
 
   bool isAttention() const {
     return op == LibraryOp::Attention || op == LibraryOp::AttentionGrad;
   }
+  /// Whether an operand of the output's shape says where a slope is taken.
+  bool hasSlope() const { return activation == Activation::GeluTanhGrad; }
+  /// Whether it computes a gradient beside a product.
+  bool hasGradient() const {
+    return hasSlope() || biasGradient != BiasGradient::None;
+  }
   /// Operands of a member that the call writes, the last of them.
-  size_t numResults() const { return op == LibraryOp::AttentionGrad ? 3 : 1; }
+  size_t numResults() const {
+    return op == LibraryOp::AttentionGrad       ? 3
+           : biasGradient == BiasGradient::None ? 1
+                                                : 2;
+  }
 };
 
 enum class CollectiveOp : uint8_t {

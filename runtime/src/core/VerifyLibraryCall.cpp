@@ -37,6 +37,7 @@ private:
   Status verifyConv(int64_t batch);
   Status verifyConvTranspose(int64_t batch);
   Status verifyAvgPool(int64_t batch);
+  Status verifyGradient();
   Status verifyMatMul(int64_t batch);
   Status verifyAttention(int64_t batch);
   Status verifyChannels(int64_t inputChannels, int64_t outputChannels,
@@ -70,7 +71,8 @@ Status CallVerifier::verifyOperands() {
   size_t perMember = isPool        ? 2
                      : isGradient  ? 7 + hasMask
                      : isAttention ? 4 + hasMask
-                                   : 3 + call.hasBias + call.hasAddend;
+                                   : 2 + call.hasBias + call.hasAddend +
+                                         call.hasSlope() + call.numResults();
   size_t expected = perMember * size_t(call.members);
   if (operands.size() != expected)
     return bad(std::to_string(operands.size()) + " operands instead of " +
@@ -99,11 +101,20 @@ Status CallVerifier::verifyOperands() {
   }
   if (call.hasAddend)
     shapes.push_back(&call.outputShape);
+  if (call.hasSlope())
+    shapes.push_back(&call.outputShape);
   if (isGradient)
     shapes.insert(shapes.end(),
                   {&call.inputShape, &call.weightShape, &valueShape});
   else
     shapes.push_back(&call.outputShape);
+  std::vector<Affine> sumShape;
+  if (call.biasGradient != BiasGradient::None) {
+    sumShape = {call.biasGradient == BiasGradient::Lhs
+                    ? call.outputShape.front()
+                    : call.outputShape.back()};
+    shapes.push_back(&sumShape);
+  }
 
   uint64_t element = elementSize(call.dtype);
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -301,14 +312,33 @@ Status CallVerifier::verifyAttention(int64_t batch) {
   return {};
 }
 
+/// What a product computes beside itself: one sum, where the library has it.
+Status CallVerifier::verifyGradient() {
+  if (!call.hasGradient())
+    return {};
+  if (call.op != LibraryOp::MatMul || call.inputShape.size() != 2 ||
+      call.weightShape.size() != 2 || call.outputShape.size() != 2)
+    return bad("only a product of two matrices has a gradient beside it");
+  if (call.dtype == DType::F64 || call.hasBias || call.hasAddend)
+    return bad("a product with a gradient is of f64, or has a bias or addend");
+  bool ofResult = call.biasGradient == BiasGradient::Result;
+  if (call.biasGradient != BiasGradient::None && ofResult != call.hasSlope())
+    return bad("the result is summed behind a slope, an operand without one");
+  if (!call.hasSlope() && call.activation != Activation::None)
+    return bad("a product with a bias gradient has no activation");
+  return {};
+}
+
 Status CallVerifier::verify() {
   bool isMatMul = call.op == LibraryOp::MatMul;
   bool isPool = call.op == LibraryOp::AvgPool;
   bool isAttention = call.isAttention();
   if (uint8_t(call.op) > uint8_t(LibraryOp::AttentionGrad) ||
       uint8_t(call.dtype) > uint8_t(DType::I64) ||
-      uint8_t(call.activation) > uint8_t(Activation::GeluErf))
-    return bad("unknown library call, element type or activation");
+      uint8_t(call.activation) > uint8_t(Activation::GeluTanhGrad) ||
+      uint8_t(call.biasGradient) > uint8_t(BiasGradient::Result))
+    return bad("unknown library call, element type, activation or gradient");
+  FUSION_RT_TRY(verifyGradient());
   if ((isPool || isAttention) && call.activation != Activation::None)
     return bad("a pool or attention has no activation");
   if (isAttention ? !std::isfinite(call.scale)

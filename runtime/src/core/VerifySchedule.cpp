@@ -339,7 +339,12 @@ Status ScheduleVerifier::checkDisjoint(const Command &command) {
     size_t count = std::max<size_t>(1, command.operands.size() / members);
     for (size_t i = 0; i < command.operands.size(); ++i) {
       size_t left = count - 1 - i % count; // operands of the member behind it
-      bool exempt = left == 0 || (command.call.hasAddend && left == 1);
+      // The output, and an addend in front of it, may be the same bytes.
+      size_t output = command.call.op == LibraryOp::MatMul
+                          ? command.call.numResults() - 1
+                          : 0;
+      bool exempt =
+          left == output || (command.call.hasAddend && left == output + 1);
       add(command.operands[i].range, command.operands[i].writes, true, exempt,
           i / count);
     }

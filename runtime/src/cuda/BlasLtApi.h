@@ -36,13 +36,17 @@ constexpr int kLtAllocFailed = 3;
 constexpr int kLtBatchCount = 5, kLtBatchOffset = 6;
 // Attributes of an operation
 constexpr int kLtTransA = 3, kLtTransB = 4, kLtEpilogue = 7, kLtBiasPointer = 8,
-              kLtBiasBatchStride = 10, kLtBiasType = 26;
+              kLtBiasBatchStride = 10, kLtAuxPointer = 11, kLtAuxLeading = 12,
+              kLtAuxBatchStride = 13, kLtBiasType = 26;
 // Settings of an algorithm
 constexpr int kLtSwizzling = 4, kLtClusterShape = 8;
 // Attributes of a transform
 constexpr int kLtTransformTransA = 2;
-// Epilogues: bits, but for the first
-constexpr uint32_t kLtDefault = 1, kLtRelu = 2, kLtBias = 4, kLtGelu = 32;
+// Epilogues: bits, but for the first. Gradients are alone, but for the sum of
+// the result behind a gelu's.
+constexpr uint32_t kLtDefault = 1, kLtRelu = 2, kLtBias = 4, kLtGelu = 32,
+                   kLtSumResult = 16, kLtGeluGrad = 64 | 128, kLtSumA = 256,
+                   kLtSumB = 512;
 // Attributes of a preference
 constexpr int kLtMaxWorkspace = 1, kLtReductions = 3, kLtAlignA = 5,
               kLtAlignD = 8;

@@ -200,6 +200,9 @@ Status MatMulCall::plan(int64_t batch, bool isAligned) {
   if (!known)
     return known.status();
   sizes = std::move(*known);
+  if (sizes.m == 0 && call.biasGradient != BiasGradient::None)
+    return Status(Code::Rejected, "cuBLASLt gives no gradient of a bias beside "
+                                  "an empty product");
   if (sizes.m == 0)
     return {};
   single = std::make_unique<Product>(api, handle, call, sizes, 1);
@@ -230,7 +233,8 @@ Status MatMulCall::plan(int64_t batch, bool isAligned) {
 
 Addresses MatMulCall::getAddresses(void *const *operands,
                                    int64_t member) const {
-  operands += member * (3 + call.hasBias + call.hasAddend);
+  operands += member * int64_t(2 + call.hasBias + call.hasAddend +
+                               call.hasSlope() + call.numResults());
   auto next = [&] { return int64_t(reinterpret_cast<uintptr_t>(*operands++)); };
   Addresses result{};
   result[kLhs] = next();
@@ -239,7 +243,11 @@ Addresses MatMulCall::getAddresses(void *const *operands,
     result[kBias] = next();
   if (call.hasAddend)
     result[kAddend] = next();
+  if (call.hasSlope())
+    result[kSlope] = next();
   result[kOut] = next();
+  if (call.biasGradient != BiasGradient::None)
+    result[kSum] = next();
   return result;
 }
 

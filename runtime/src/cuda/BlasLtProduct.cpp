@@ -13,12 +13,19 @@
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
+/// Elements that the manual wants distances of the slope's operand to be
+/// multiples of.
+static constexpr int64_t kSlopeMultiple = 8;
+
 bool fusion::rt::cuda::isAligned(const Addresses &addresses) {
   return std::all_of(addresses.begin(), addresses.end(),
                      [](int64_t each) { return each % kAlignment == 0; });
 }
 
 bool fusion::rt::cuda::keepsBits(const LibraryCall &call) {
+  // Gradients are absorbed where bits may differ.
+  if (call.hasGradient())
+    return false;
   return call.keepsOrder || (!isNarrow(call.dtype) && !call.computeTf32);
 }
 
@@ -30,19 +37,33 @@ Status Product::setEpilogue(bool plain, uint32_t alignment) {
     epilogue |= kLtRelu;
   if (!plain && call.activation == Activation::GeluTanh)
     epilogue |= kLtGelu;
+  if (!plain && call.hasSlope())
+    epilogue |= kLtGeluGrad;
+  bool hasSum = !plain && call.biasGradient != BiasGradient::None;
+  // Its sides are ours exchanged.
+  if (hasSum)
+    epilogue |= call.biasGradient == BiasGradient::Result ? kLtSumResult
+                : call.biasGradient == BiasGradient::Rhs  ? kLtSumA
+                                                          : kLtSumB;
   if (!epilogue)
     epilogue = kLtDefault;
   FUSION_RT_TRY(set(kLtEpilogue, &epilogue, sizeof(epilogue)));
-  if (!(epilogue & kLtBias))
+  // Algorithms are chosen by the alignment of these operands too.
+  if (!plain && call.hasSlope()) {
+    FUSION_RT_TRY(set(kLtAuxLeading, &sizes.n, sizeof(sizes.n)));
+    FUSION_RT_TRY(setPointer(kLtAuxPointer, alignment));
+    if (int64_t step = sizes.m * sizes.n; count > 1)
+      FUSION_RT_TRY(set(kLtAuxBatchStride, &step, sizeof(step)));
+  }
+  if (!hasSum && !(epilogue & kLtBias))
     return {};
   int32_t type = getLtType(call.dtype);
   FUSION_RT_TRY(set(kLtBiasType, &type, sizeof(type)));
   if (count > 1) {
-    int64_t step = sizes.n;
+    int64_t step = call.biasGradient == BiasGradient::Lhs ? sizes.m : sizes.n;
     FUSION_RT_TRY(set(kLtBiasBatchStride, &step, sizeof(step)));
   }
-  // Algorithms are chosen by the alignment of the bias too.
-  return setBias(alignment);
+  return setPointer(kLtBiasPointer, alignment);
 }
 
 Status Product::describe() {
@@ -105,9 +126,16 @@ Expected<bool> Product::setSteps(const Addresses &steps) {
   FUSION_RT_TRY(
       setOffset(kC, steps[call.hasAddend ? kAddend : kOut] / element));
   FUSION_RT_TRY(setOffset(kD, steps[kOut] / element));
-  if (call.hasBias) {
-    int64_t step = steps[kBias] / element;
+  bool hasSum = call.biasGradient != BiasGradient::None;
+  if (call.hasBias || hasSum) {
+    int64_t step = steps[hasSum ? kSum : kBias] / element;
     FUSION_RT_TRY(set(kLtBiasBatchStride, &step, sizeof(step)));
+  }
+  if (call.hasSlope()) {
+    int64_t step = steps[kSlope] / element;
+    if (step % kSlopeMultiple != 0)
+      return false;
+    FUSION_RT_TRY(set(kLtAuxBatchStride, &step, sizeof(step)));
   }
   std::optional<uint64_t> size = check(*aligned);
   return size && *size <= workspaceSize;
@@ -121,7 +149,11 @@ Status Product::enqueueOnce(CUstream stream, const Addresses &operands,
                   "cuBLASLt has no algorithm for operands that do not start "
                   "at a multiple of 16 bytes; compile with --fp=strict");
   if (call.hasBias)
-    FUSION_RT_TRY(setBias(operands[kBias]));
+    FUSION_RT_TRY(setPointer(kLtBiasPointer, operands[kBias]));
+  if (call.biasGradient != BiasGradient::None)
+    FUSION_RT_TRY(setPointer(kLtBiasPointer, operands[kSum]));
+  if (call.hasSlope())
+    FUSION_RT_TRY(setPointer(kLtAuxPointer, operands[kSlope]));
   float one = 1, zero = 0;
   double wideOne = 1, wideZero = 0;
   bool isDouble = call.dtype == DType::F64;

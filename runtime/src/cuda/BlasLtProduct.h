@@ -32,7 +32,7 @@ struct Sizes {
 
 /// Of a member, or how far those of two members are apart, in bytes; 0 for what
 /// the call has not.
-enum { kLhs, kRhs, kBias, kAddend, kOut, kNumOperands };
+enum { kLhs, kRhs, kBias, kAddend, kSlope, kOut, kSum, kNumOperands };
 using Addresses = std::array<int64_t, kNumOperands>;
 
 /// What addresses are multiples of unless an operand is a part of a tensor.
@@ -106,9 +106,10 @@ private:
     return api.check(api.descSet(desc.get(), attribute, value, size),
                      "cublasLtMatmulDescSetAttribute");
   }
-  Status setBias(int64_t address) {
-    auto *bias = reinterpret_cast<const void *>(uintptr_t(address));
-    return set(kLtBiasPointer, &bias, sizeof(bias));
+  /// The bias or its gradient; or where the slope is taken.
+  Status setPointer(int attribute, int64_t address) {
+    auto *pointer = reinterpret_cast<const void *>(uintptr_t(address));
+    return set(attribute, &pointer, sizeof(pointer));
   }
   Status setOffset(int layout, int64_t elements) {
     return api.check(api.layoutSet(layouts[layout].get(), kLtBatchOffset,

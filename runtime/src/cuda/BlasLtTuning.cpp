@@ -121,6 +121,8 @@ std::string Product::getName() const {
     name += " addend";
   if (call.activation != Activation::None)
     name += " activation " + number(int64_t(call.activation));
+  if (call.biasGradient != BiasGradient::None)
+    name += " sum " + number(int64_t(call.biasGradient));
   return name;
 }
 
@@ -142,8 +144,13 @@ Expected<size_t> Product::tune(Tuner &tuner, const std::vector<Found> &found) {
   int64_t rhs = matrices(sizes.rhsStep) * sizes.k * sizes.n;
   int64_t out = sizes.batch * sizes.m * sizes.n;
   const int64_t elements[kNumOperands] = {
-      matrices(sizes.lhsStep) * sizes.m * sizes.k, rhs,
-      call.hasBias ? sizes.n : 0, call.hasAddend ? out : 0, out};
+      matrices(sizes.lhsStep) * sizes.m * sizes.k,
+      rhs,
+      call.hasBias ? sizes.n : 0,
+      call.hasAddend ? out : 0,
+      call.hasSlope() ? out : 0,
+      out,
+      call.biasGradient == BiasGradient::None ? 0 : std::max(sizes.m, sizes.n)};
   int64_t size = elementSize(call.dtype);
   Addresses starts{}, steps{};
   uint64_t bytes = 0, scratch = 0;

@@ -10,6 +10,7 @@
 #include "FakeCuda.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -68,19 +69,34 @@ bool serves(void *operation, std::initializer_list<void *> layouts) {
       return false;
     batch = count;
   }
-  (void)operation;
+  auto &desc = *static_cast<Desc *>(operation);
+  int64_t epilogue = valueOf(desc, kLtEpilogue, kLtDefault);
+  if (epilogue & (kLtGeluGrad | kLtSumA | kLtSumB)) {
+    // What the manual says of the operand of the slope.
+    bool hasSlope = (epilogue & kLtGeluGrad) == kLtGeluGrad;
+    auto &result = *static_cast<Layout *>(*(layouts.end() - 1));
+    int64_t leading = valueOf(desc, kLtAuxLeading);
+    if (!state().settings["gradients"] ||
+        (hasSlope && (leading % 8 != 0 || leading < result.rows)))
+      return false;
+  }
   return batch == 1 || state().settings["batches"];
+}
+
+/// The slope of gelu's tanh form.
+float geluSlope(float x) {
+  float root = std::sqrt(2 / 3.14159265f);
+  float tanh = std::tanh(root * (x + 0.044715f * x * x * x));
+  return 0.5f * (1 + tanh) +
+         0.5f * x * (1 - tanh * tanh) * root * (1 + 3 * 0.044715f * x * x);
 }
 
 } // namespace
 
 void fakeBlasLtReset() {
   state().products.clear();
-  state().settings = {{"batches", 1},
-                      {"bias step", 1},
-                      {"workspace", 512},
-                      {"algorithms", 1},
-                      {"unaligned", 1}};
+  state().settings = {{"batches", 1},    {"bias step", 1}, {"workspace", 512},
+                      {"algorithms", 1}, {"unaligned", 1}, {"gradients", 1}};
 }
 uint64_t fakeBlasLtCount() { return state().products.size(); }
 const FakeProduct *fakeBlasLtProduct(uint64_t index) {
@@ -189,6 +205,8 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
        &ld = *static_cast<Layout *>(layoutD);
   int64_t epilogue = valueOf(op, kLtEpilogue, kLtDefault);
   bool hasBias = epilogue & kLtBias;
+  bool hasSlope = (epilogue & kLtGeluGrad) == kLtGeluGrad;
+  bool hasSum = epilogue & (kLtSumA | kLtSumB | kLtSumResult);
   FakeProduct product{valueOf(ld, kLtBatchCount, 1),
                       valueOf(la, kLtBatchOffset),
                       valueOf(lb, kLtBatchOffset),
@@ -199,8 +217,10 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
                       stream,
                       workspace,
                       algorithm->data[1],
-                      algorithm->data[2]};
+                      algorithm->data[2],
+                      epilogue};
   auto *bias = reinterpret_cast<const float *>(valueOf(op, kLtBiasPointer));
+  auto *slopeAt = reinterpret_cast<const float *>(valueOf(op, kLtAuxPointer));
   // Seen in version 13.1: a check that takes distances below zero, and a
   // product that reads outside of the operands.
   for (int64_t step : {product.stepA, product.stepB, product.stepC,
@@ -208,8 +228,10 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
     if (step < 0)
       return kInvalidValue;
   // Addresses and distances must be what the algorithm was asked for.
-  for (const void *each : {a, b, c, static_cast<const void *>(d),
-                           static_cast<const void *>(hasBias ? bias : d)})
+  for (const void *each :
+       {a, b, c, static_cast<const void *>(d),
+        static_cast<const void *>(hasBias || hasSum ? bias : d),
+        static_cast<const void *>(hasSlope ? slopeAt : d)})
     if (reinterpret_cast<uintptr_t>(each) % product.alignment)
       return kInvalidValue;
   state().products.push_back(product);
@@ -224,8 +246,11 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
   auto bytes = [](const void *address) {
     return static_cast<float *>(fakeCudaBytes(const_cast<void *>(address)));
   };
+  float *summed = hasSum ? bytes(bias) : nullptr;
   if (hasBias)
     bias = bytes(bias);
+  if (hasSlope)
+    slopeAt = bytes(slopeAt);
   bool transA = valueOf(op, kLtTransA), transB = valueOf(op, kLtTransB);
   int64_t sum = transA ? la.rows : la.columns;
   float scale = *static_cast<const float *>(alpha),
@@ -249,8 +274,25 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
           value += bias[row + i * product.stepBias];
         if (epilogue & kLtRelu)
           value = std::max(value, 0.0f);
+        if (hasSlope)
+          value *= geluSlope(slopeAt[row + column * valueOf(op, kLtAuxLeading) +
+                                     i * valueOf(op, kLtAuxBatchStride)]);
         to[row + column * ld.leading] = value;
       }
+    if (!hasSum)
+      continue;
+    // A value a row of the result, but of B one a column.
+    bool ofA = epilogue & kLtSumA, ofB = epilogue & kLtSumB;
+    int64_t along = ofA || ofB ? sum : ld.columns;
+    for (int64_t at = 0; at < (ofB ? ld.columns : ld.rows); ++at) {
+      float total = 0;
+      for (int64_t l = 0; l < along; ++l)
+        total += ofA ? fromA[transA ? l + at * la.leading : at + l * la.leading]
+                 : ofB
+                     ? fromB[transB ? at + l * lb.leading : l + at * lb.leading]
+                     : to[at + l * ld.leading];
+      summed[at + i * product.stepBias] = total;
+    }
   }
   return 0;
 }

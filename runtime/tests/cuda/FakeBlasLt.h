@@ -16,6 +16,7 @@ struct FakeProduct {
   void *stream, *workspace;
   uint64_t algorithm; ///< from 0 on
   uint64_t swizzle;   ///< that it was set to
+  int64_t epilogue;
 };
 
 extern "C" {
@@ -29,7 +30,8 @@ const FakeProduct *fakeBlasLtProduct(uint64_t index);
 /// take on the tests' driver (0). `key`: "batches", "bias step", "workspace",
 /// "unaligned" (1: there are algorithms for operands at any address),
 /// "algorithms", "batch algorithm" (0; the first that is named for a batch),
-/// "swizzles" (0; 1: algorithms may be set to one), "millis 0",
+/// "swizzles" (0; 1: algorithms may be set to one), "gradients" (1: there are
+/// algorithms for gradients beside a product), "millis 0",
 /// "millis 1", "millis 1 swizzle 2" ...
 void fakeBlasLtSet(const char *key, int64_t value);
 }

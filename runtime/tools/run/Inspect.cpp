@@ -54,9 +54,15 @@ const char *fusion::rt::libraryOpName(LibraryOp op) {
 }
 
 static const char *activationText(Activation activation) {
-  static const char *const names[] = {"", " +relu", " +gelu_tanh",
-                                      " +gelu_erf"};
+  static const char *const names[] = {"", " +relu", " +gelu_tanh", " +gelu_erf",
+                                      " x gelu_tanh'"};
   return names[uint8_t(activation)];
+}
+
+static const char *biasGradientText(BiasGradient gradient) {
+  static const char *const names[] = {"", " +sum of lhs", " +sum of rhs",
+                                      " +sum of result"};
+  return names[uint8_t(gradient)];
 }
 
 /// "dp, tp".
@@ -119,7 +125,7 @@ static void printCommand(const Module &module, size_t index) {
     printLaunch(module, command.launch);
     break;
   case CommandKind::Call:
-    std::printf("call '%s': %s %s%s%s%s%s%s%s %s x %s -> %s %s",
+    std::printf("call '%s': %s %s%s%s%s%s%s%s%s %s x %s -> %s %s",
                 escape(command.name).c_str(), libraryOpName(command.call.op),
                 dtypeName(command.call.dtype),
                 command.call.weightsLast    ? " nhwc ohwi"
@@ -130,6 +136,7 @@ static void printCommand(const Module &module, size_t index) {
                 : command.call.hasAddend ? " +addend"
                                          : "",
                 activationText(command.call.activation),
+                biasGradientText(command.call.biasGradient),
                 command.call.computeTf32  ? " tf32"
                 : command.call.keepsOrder ? " in order"
                                           : "",

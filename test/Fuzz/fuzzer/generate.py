@@ -26,7 +26,7 @@ class Generator(Elementwise, Moves, Reductions, Contractions, Norms, Motifs):
         "makeBatchNormTraining": 0.3, "makeAttention": 0.4, "makeRope": 0.6}
     MOTIFS = {
         "makeProjections": 4, "makeTied": 1, "makeConvSiblings": 0.7, "makeSiblings": 3, "makeSiblingNorms": 1.5, "makeOptimizer": 1,
-        "makeEqualMatmuls": 1, "makeCrossing": 1.5, "makeChain": 2, "makeFibonacci": 1, "makeWide": 0.4, "makeWrittenNorm": 5,
+        "makeEqualMatmuls": 1, "makeLinearGradients": 1, "makeCrossing": 1.5, "makeChain": 2, "makeFibonacci": 1, "makeWide": 0.4, "makeWrittenNorm": 5,
         "makeWrittenActivation": 2, "makeBroadcastCost": 1, "makeResidualNorm": 1, "makeInPlaceHazard": 2.5,
         "makeConcatResidual": 1, "makeEmpty": 1, "makeDeadResults": 0.7, "makeHalfScalar": 0.7, "makeMoves": 2.5,
         "makeImages": 1.5, "makeFolded": 1}

@@ -155,6 +155,51 @@ class Motifs(Builder):
                 y = self.product(self.tame(y), self.weights((k, k), "f32"))
         return y
 
+    def makeLinearGradients(self):
+        """A linear layer's backward pass: gradients of weights and bias from one
+        gradient, rows that a library takes or not, sums of several forms, early or
+        late; and that of the input times the slope of gelu, or a near miss."""
+        dtype = self.choose("f32", "f32", "f16", "bf16", "f64")
+        rows, m, n = self.choose(0, 1, 3, 16), self.choose(8, 16, 12), self.choose(8, 8, 24, 3)
+        rows = Batch(1) if self.dynamic and self.chance(0.4) else rows
+        x, dy = (self.tame(self.input((rows, size), dtype, special=False)) for size in (m, n))
+
+        def sumOf(v):
+            kind = "max" if v.shape[0] and self.chance(0.2) else "sum"
+            if self.chance(0.3):
+                return self.reduced(kind, v, [0])
+            total = self.reduced(kind, self.cast(v, "f32"), [0])
+            return self.cast(total, dtype) if self.chance(0.8) else total
+
+        of, early = self.choose(dy, dy, x), self.chance(0.5)
+        if early:
+            y = sumOf(of)
+            if self.chance(0.2):
+                self.unary("neg", y, y.magnitude)
+        if not isinstance(rows, Batch):
+            y = self.product(x, dy, transposeLeft=True) if self.chance(0.7) else self.product(dy, x, transposeLeft=True)
+        if not early:
+            y = sumOf(of)
+        if self.exact or self.chance(0.3):
+            return y
+        g = self.product(dy, self.weights((m, n), dtype), transposeRight=True)
+        wide, at = (self.cast(v, "f64" if dtype == "f64" else "f32") for v in (g, self.tame(self.like(g.shape, dtype))))
+        square = self.binary("mul", at, at, rounds=True)
+
+        def times(v, number):
+            return self.binary("mul", v, self.splat(v.shape, v.dtype, number), rounds=True)
+
+        def plus(v, number):
+            return self.binary("add", v, self.splat(v.shape, v.dtype, number), rounds=True)
+
+        root, cubic = 0.7978845608, 0.044715 if self.chance(0.8) else 0.05
+        tanh = self.unary("tanh", self.binary("mul", at, plus(times(square, cubic * root), root), rounds=True), rounds=True)
+        rest = plus(times(self.binary("mul", tanh, tanh, rounds=True), -1), 1)
+        rest = self.binary("mul", self.binary("mul", at, rest, rounds=True), plus(times(square, 3 * cubic * root), root), rounds=True)
+        slope = times(self.binary("add", plus(tanh, 1), rest, rounds=True), 0.5)
+        y = self.cast(self.binary("mul", *((wide, slope) if self.chance(0.5) else (slope, wide)), rounds=True), dtype)
+        return sumOf(y) if self.chance(0.6) else y
+
     def makeCrossing(self):
         """Two pairs, each free to merge alone: together they form a cycle."""
         x, shape = self.block(rank=2), None

@@ -104,13 +104,40 @@ def libraryChains():
                    [x + "x@", "16x8x3x3x@", "16x@", y + "x@"], [y + "x@"], FLOATS, accuracy="zero")
 
 
+def gradientChains():
+    """What a library computes beside a product: sums of a side, the slope of gelu and
+    the sum of what that gives."""
+    for k, m, n in ((40, 24, 56), (129, 8, 136), (5, 64, 8)):
+        x, dy, dw = f"{k}x{m}x@", f"{k}x{n}x@", f"{m}x{n}x@"
+        product = f"%y0 = fusion.matmul {{0}}, {{1}} {{{{transpose_lhs}}}} : tensor<{x}>, tensor<{dy}>"
+        yield case([f"%y1 = fusion.reduce sum, {{1}} dims = [0] : tensor<{dy}>", product], [x, dy], [dw, f"{n}x@"], accuracy="zero")
+        yield case([product, f"%y1 = fusion.reduce sum, {{0}} dims = [0] : tensor<{x}>"], [x, dy], [dw, f"{m}x@"], accuracy="zero")
+        wide = f"tensor<{k}x{n}xf32>"
+        yield case([f"%f = fusion.cast {{1}} : tensor<{dy}> to {wide}", f"%s = fusion.reduce sum, %f dims = [0] : {wide}",
+                    f"%y1 = fusion.cast %s : tensor<{n}xf32> to tensor<{n}x@>", product], [x, dy], [dw, f"{n}x@"], ("f16", "bf16"),
+                   accuracy="zero")
+        g, w, dx = f"{m}x{k // 8 * 8 + 8}x@", f"{n}x{k // 8 * 8 + 8}x@", f"{m}x{n}x@"
+        out = f"tensor<{dx}>"
+        slope = [f"%p = fusion.matmul {{0}}, {{1}} {{{{transpose_rhs}}}} : tensor<{g}>, tensor<{w}>"]
+        slope += [f"%{name} = fusion.constant dense<{number}> : {out}" for name, number in
+                  (("one", "1.0"), ("half", "0.5"), ("root", "0.7978845608"), ("a", "0.0356774081"), ("b", "0.1070322244"))]
+        slope += [f"%{line} : {out}" for line in
+                  ("q = fusion.mul {2}, {2}", "r = fusion.mul %q, %a", "i = fusion.add %r, %root", "u = fusion.mul %q, %b",
+                   "v = fusion.add %u, %root", "z = fusion.mul {2}, %i", "t = fusion.tanh %z", "l = fusion.add %t, %one",
+                   "tt = fusion.mul %t, %t", "c = fusion.sub %one, %tt", "d = fusion.mul {2}, %c", "e = fusion.mul %d, %v",
+                   "f = fusion.add %l, %e", "h = fusion.mul %f, %half", "y0 = fusion.mul %p, %h")]
+        # Sums of few terms, so that nothing cancels.
+        yield case(slope, [g, w, dx], [dx], ("f32",), 0.5, "near", 16)
+        yield case(slope + [f"%y1 = fusion.reduce sum, %y0 dims = [0] : {out}"], [g, w, dx], [dx, f"{n}x@"], ("f32",), 0.5, "near", 16 * m)
+
+
 def chains():
     cases = []
     for count, length in ((5, 7), (33, 64), (3, 1031), (2, 4096), (1, 33000)):
         cases += rowChains(count, length)
     for count, length in ((7, 5), (64, 33), (129, 64), (1000, 12)):
         cases += columnChains(count, length)
-    return cases + list(moveChains()) + list(castChains()) + list(libraryChains())
+    return cases + list(moveChains()) + list(castChains()) + list(libraryChains()) + list(gradientChains())
 
 
 def batches():
