@@ -12,7 +12,7 @@
 module attributes {fusion.target = "cuda", fusion.fp = "fast"} {
 // CHECK-LABEL: func.func @weights
 // CHECK-SAME: (%[[X:.*]]: tensor<64x16xf32>, %[[DY:.*]]: tensor<64x32xf32>)
-// CHECK-NEXT: %[[G:.*]]:2 = fusion.group library (%[[A:.*]] = %[[X]] : tensor<64x16xf32>, %[[B:.*]] = %[[DY]] : tensor<64x32xf32>) -> (tensor<16x32xf32>, tensor<32xf32>) {
+// CHECK-NEXT: %[[G:.*]]:2 = fusion.group library (%[[A:.*]] = %[[X]] : tensor<64x16xf32>, %[[B:.*]] = %[[DY]] : tensor<64x32xf32>) -> (tensor<16x32xf32>, tensor<32xf32>) attributes {fusion.gradients} {
 // CHECK-NEXT:   %[[P:.*]] = fusion.matmul %[[A]], %[[B]] {transpose_lhs}
 // CHECK-NEXT:   %[[S:.*]] = fusion.reduce sum, %[[B]] dims = [0]
 // CHECK-NEXT:   fusion.yield %[[P]], %[[S]]
@@ -73,15 +73,14 @@ func.func @left(%x: tensor<64x16xf16>, %dy: tensor<64x32xf16>) -> (tensor<32x16x
 
 // -----
 
-// The gradient of gelu behind the product, as the training steps write it, and
-// the sum of what it gives: the product is done where the slope was. The value
+// The gradient of gelu behind the product, and the sum of what it gives: the product is done where the slope was. The value
 // that the slope is taken at may come behind the product. No constant is left.
 
 module attributes {fusion.target = "cuda", fusion.fp = "fast"} {
 // CHECK-LABEL: func.func @slope
 // CHECK-SAME: (%[[DY:.*]]: tensor<64x16xf32>, %[[W:.*]]: tensor<32x16xf32>, %[[PRE:.*]]: tensor<64x32xf32>)
 // CHECK-NEXT: %[[AT:.*]] = fusion.after %[[PRE]], %[[DY]]
-// CHECK-NEXT: %[[G:.*]]:2 = fusion.group library (%{{.*}} = %[[DY]] : tensor<64x16xf32>, %{{.*}} = %[[W]] : tensor<32x16xf32>, %{{.*}} = %[[AT]] : tensor<64x32xf32>) -> (tensor<64x32xf32>, tensor<32xf32>) {
+// CHECK-NEXT: %[[G:.*]]:2 = fusion.group library (%{{.*}} = %[[DY]] : tensor<64x16xf32>, %{{.*}} = %[[W]] : tensor<32x16xf32>, %{{.*}} = %[[AT]] : tensor<64x32xf32>) -> (tensor<64x32xf32>, tensor<32xf32>) attributes {fusion.gradients} {
 // CHECK-NEXT: fusion.matmul
 // CHECK: fusion.tanh
 // CHECK: fusion.reduce sum
@@ -165,5 +164,42 @@ func.func @other_form(%dy: tensor<?x16xbf16>, %w: tensor<32x16xbf16>, %pre: tens
   %18 = fusion.cast %17 : tensor<?x32xf32> to tensor<?x32xbf16>
   %19 = fusion.gelu tanh, %pre : tensor<?x32xbf16>
   return %18, %19 : tensor<?x32xbf16>, tensor<?x32xbf16>
+}
+}
+
+// -----
+
+// As the training steps write it, with a sigmoid: the product is read once, and
+// the product with the sigmoid twice.
+
+module attributes {fusion.target = "cuda", fusion.fp = "fast"} {
+// CHECK-LABEL: func.func @sigmoid_form
+// CHECK-NEXT: fusion.group library
+// CHECK: fusion.sigmoid
+// CHECK: fusion.reduce sum
+// CHECK: }
+// CHECK-NEXT: return
+func.func @sigmoid_form(%dy: tensor<64x16xf32>, %w: tensor<32x16xf32>, %x: tensor<64x32xf32>) -> (tensor<64x32xf32>, tensor<32xf32>) {
+  %one = fusion.constant dense<1.000000e+00> : tensor<64x32xf32>
+  %root = fusion.constant dense<1.59576917> : tensor<64x32xf32>
+  %cubic = fusion.constant dense<0.0713548138> : tensor<64x32xf32>
+  %cubic3 = fusion.constant dense<0.21406445> : tensor<64x32xf32>
+  %0 = fusion.matmul %dy, %w {transpose_rhs} : tensor<64x16xf32>, tensor<32x16xf32>
+  %1 = fusion.mul %x, %x : tensor<64x32xf32>
+  %2 = fusion.mul %x, %root : tensor<64x32xf32>
+  %3 = fusion.mul %x, %cubic : tensor<64x32xf32>
+  %4 = fusion.mul %1, %3 : tensor<64x32xf32>
+  %5 = fusion.add %2, %4 : tensor<64x32xf32>
+  %6 = fusion.sigmoid %5 : tensor<64x32xf32>
+  %7 = fusion.sub %one, %6 : tensor<64x32xf32>
+  %8 = fusion.mul %x, %cubic3 : tensor<64x32xf32>
+  %9 = fusion.mul %1, %8 : tensor<64x32xf32>
+  %10 = fusion.add %2, %9 : tensor<64x32xf32>
+  %11 = fusion.mul %0, %6 : tensor<64x32xf32>
+  %12 = fusion.mul %11, %10 : tensor<64x32xf32>
+  %13 = fusion.mul %12, %7 : tensor<64x32xf32>
+  %14 = fusion.add %11, %13 : tensor<64x32xf32>
+  %15 = fusion.reduce sum, %14 dims = [0] : tensor<64x32xf32>
+  return %14, %15 : tensor<64x32xf32>, tensor<32xf32>
 }
 }

@@ -86,7 +86,7 @@ def FuseGradients : Pass<"fusion-fuse-gradients", "::mlir::func::FuncOp"> {
     ```
     After:
     ```mlir
-    %0:2 = fusion.group library (%a = %x : tensor<64x16xf32>, %b = %dy : tensor<64x32xf32>) -> (tensor<16x32xf32>, tensor<32xf32>) {
+    %0:2 = fusion.group library (%a = %x : tensor<64x16xf32>, %b = %dy : tensor<64x32xf32>) -> (tensor<16x32xf32>, tensor<32xf32>) attributes {fusion.gradients} {
       %1 = fusion.matmul %a, %b {transpose_lhs} : tensor<64x16xf32>, tensor<64x32xf32>
       %2 = fusion.reduce sum, %b dims = [0] : tensor<64x32xf32>
       fusion.yield %1, %2 : tensor<16x32xf32>, tensor<32xf32>
