@@ -15,7 +15,9 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Dominance.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/Transforms/CSE.h"
 
 namespace fusion {
 #define GEN_PASS_DEF_EMITKERNELS
@@ -81,6 +83,7 @@ LogicalResult EmitKernels::decomposeBodies(SmallVectorImpl<GroupOp> &groups) {
     };
     for (Operation &op : *group.getBodyBlock())
       collect(&op);
+    bool isNew = !worklist.empty();
     while (!worklist.empty()) {
       Operation *op = worklist.pop_back_val();
       Operation *before = op->getPrevNode();
@@ -94,6 +97,12 @@ LogicalResult EmitKernels::decomposeBodies(SmallVectorImpl<GroupOp> &groups) {
         collect(made);
       op->replaceAllUsesWith(*values);
       op->erase();
+    }
+    // A softmax and its logarithm have the same maximum and the same sum.
+    if (isNew) {
+      IRRewriter rewriter(group.getContext());
+      DominanceInfo dominance(group);
+      eliminateCommonSubExpressions(rewriter, dominance, group);
     }
     // Ops that nothing reads cost nothing, but would shape the kernel.
     for (Operation &op :

@@ -136,6 +136,9 @@ std::optional<KernelShape> emitUserKernel(KernelTask &task, KernelCallOp call,
 bool canEmitUserKernel(KernelCallOp call, std::string &reason);
 /// A scatter, with elementwise ops on its operands.
 std::optional<KernelShape> emitScatter(KernelTask &task, std::string &reason);
+/// What an element becomes by an update, in the element's precision.
+mlir::Value combineUpdate(KernelBuilder &k, ScatterKind kind, mlir::Value old,
+                          mlir::Value update, mlir::Type element);
 
 /// The same for a GPU (lib/Codegen/Cuda): a block of threads computes `grain`
 /// units. A loop's unit is an element.
@@ -150,7 +153,7 @@ emitCudaRowReduce(KernelTask &task, const RowSpace &rows, std::string &reason);
 std::optional<KernelShape> emitCudaColumnReduce(KernelTask &task,
                                                 const RowSpace &rows,
                                                 std::string &reason);
-/// A thread a slice element.
+/// Rows a block, which looks for the indices that name them.
 std::optional<KernelShape> emitCudaScatter(KernelTask &task,
                                            std::string &reason);
 /// The gradients of attention, stored in order; a unit is a group of heads.

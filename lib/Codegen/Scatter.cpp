@@ -11,17 +11,17 @@ using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
 
-static Value combineUpdate(KernelBuilder &k, ScatterKind kind, Value old,
-                           Value update) {
+Value codegen::combineUpdate(KernelBuilder &k, ScatterKind kind, Value old,
+                             Value update, Type element) {
   switch (kind) {
   case ScatterKind::Set:
     return update;
   case ScatterKind::Add:
-    return combineReduction(k, ReduceKind::Sum, old, update);
+    return k.round(combineReduction(k, ReduceKind::Sum, old, update), element);
   case ScatterKind::Min:
-    return combineReduction(k, ReduceKind::Min, old, update);
+    return k.round(combineReduction(k, ReduceKind::Min, old, update), element);
   case ScatterKind::Max:
-    return combineReduction(k, ReduceKind::Max, old, update);
+    return k.round(combineReduction(k, ReduceKind::Max, old, update), element);
   }
   llvm_unreachable("unknown scatter");
 }
@@ -106,8 +106,8 @@ std::optional<KernelShape> codegen::emitScatter(KernelTask &task,
             Index flat = k.linearize(to, shape);
             if (scatter.getKind() != ScatterKind::Set) {
               Value old = k.load(operand, element, flat);
-              update = k.round(combineUpdate(k, scatter.getKind(), old, update),
-                               element);
+              update =
+                  combineUpdate(k, scatter.getKind(), old, update, element);
             }
             k.store(update, operand, element, flat);
           });

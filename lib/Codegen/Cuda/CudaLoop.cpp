@@ -145,33 +145,3 @@ std::optional<KernelShape> codegen::emitCudaLoop(KernelTask &task,
   }
   return KernelShape{*elements, perBlock * lanes, threads};
 }
-
-std::optional<KernelShape> codegen::emitCudaScatter(KernelTask &task,
-                                                    std::string &reason) {
-  // A unit is an element of the slice: a thread each.
-  KernelBuilder &k = task.k;
-  Value unit = k.op<arith::AddIOp>(
-      k.op<arith::MulIOp>(k.block, k.constantI64(kThreadsOfWork)), k.thread);
-  auto scatter = task.stores.front().first.getDefiningOp<ScatterOp>();
-  if (!scatter) {
-    reason = "the only output must be the scatter's result";
-    return std::nullopt;
-  }
-  auto indexType = cast<RankedTensorType>(scatter.getIndices().getType());
-  SmallVector<Size> slice = k.shape(scatter.getInput());
-  slice.erase(slice.begin(), slice.begin() + indexType.getShape().back());
-  Value units = k.value(k.product(slice));
-  std::optional<KernelShape> shape;
-  buildIf(task, k.op<arith::CmpIOp>(arith::CmpIPredicate::ult, unit, units),
-          [&] {
-            k.begin = unit;
-            k.end = k.op<arith::AddIOp>(unit, k.constantI64(1));
-            k.lanes = 1;
-            shape = emitScatter(task, reason);
-          });
-  if (shape) {
-    shape->grain = kThreadsOfWork;
-    shape->threads = kThreadsOfWork;
-  }
-  return shape;
-}

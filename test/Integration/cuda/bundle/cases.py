@@ -180,7 +180,10 @@ def scatters():
     for kind, dtypes in (("set", ALL), ("add", NUMBERS), ("min", NUMBERS), ("max", NUMBERS)):
         for shape, indices, updates in (("6x18", "4x1xi64", "4x18"), ("6x4", "9x2xi32", "9"), ("5x64", "13x1xi32", "13x64"),
                                         ("7x131", "11x1xi64", "11x131"), ("9", "0x1xi64", "0"), ("4x0", "3x1xi64", "3x0"),
-                                        ("5x3x257", "2x4x2xi32", "2x4x257")):
+                                        ("5x3x257", "2x4x2xi32", "2x4x257"),
+                                        # Several blocks; a slice for two of them; more indices than one round takes.
+                                        ("2500x16", "300x1xi64", "300x16"), ("3x20000", "5x1xi64", "5x20000"),
+                                        ("4096x3", "5000x1xi32", "5000x3")):
             cases.append(Case(f"fusion.scatter {kind}, {{0}}, {{1}}, {{2}} : tensor<{shape}x@>, tensor<{indices}>, tensor<{updates}x@>",
                               (shape + "x@", indices, updates + "x@"), (shape + "x@",), dtypes,
                               "small" if kind == "add" else "wide", special={1: 7.0}))
