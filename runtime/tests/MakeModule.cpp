@@ -37,6 +37,26 @@ static Module make(const std::string &kind) {
     }
     return test::forCuda(module);
   }
+  if (kind.compare(0, 5, "peer:") == 0) { // moves by copies between GPUs
+    Module module = make(kind.substr(5));
+    for (Command &command : module.program.commands)
+      switch (CollectiveCall &call = command.collective; call.op) {
+      case CollectiveOp::AllGather:
+      case CollectiveOp::AllToAll:
+      case CollectiveOp::Broadcast:
+      case CollectiveOp::Permute:
+        call.transport = CollectiveTransport::Peer;
+        break;
+      default:
+        break;
+      }
+    return module;
+  }
+  if (kind.compare(0, 5, "swap:") == 0) { // ":ELEMENTS:STEPS"
+    unsigned elements = 0, steps = 0;
+    std::sscanf(kind.c_str(), "swap:%u:%u", &elements, &steps);
+    return test::swapModule(elements, int(steps));
+  }
   if (kind.compare(0, 8, "overlap:") == 0) { // ":RANKS:ELEMENTS:STEPS:LAUNCHES"
     unsigned ranks = 0, elements = 0, steps = 0, launches = 1;
     std::sscanf(kind.c_str(), "overlap:%u:%u:%u:%u", &ranks, &elements, &steps,

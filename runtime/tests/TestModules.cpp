@@ -333,6 +333,31 @@ Module test::overlapModule(uint32_t ranks, int64_t elements, int steps,
   return builder.build();
 }
 
+Module test::swapModule(int64_t elements, int steps) {
+  ModuleBuilder builder;
+  builder.module.program.mesh = {"m", {{"dp", 2}}};
+  ByteRange x = builder.input("x", {elements});
+  ByteRange y = builder.output("y", {elements});
+  ByteRange other = builder.scratch(x.size), own = builder.scratch(x.size);
+  builder.copy(x, own);
+  for (int i = 0; i < steps; ++i) {
+    ByteRange sum = i + 1 == steps ? y : builder.scratch(x.size);
+    CollectiveCall swap;
+    swap.op = CollectiveOp::Permute;
+    swap.axes = {0};
+    swap.sources = {0, 1};
+    swap.targets = {1, 0};
+    builder.event(CommandKind::Record, uint32_t(2 * i), 0);
+    builder.event(CommandKind::Wait, uint32_t(2 * i), 1);
+    builder.collective(swap, 1, {{elements}}, {own}, {other});
+    builder.event(CommandKind::Record, uint32_t(2 * i + 1), 1);
+    builder.event(CommandKind::Wait, uint32_t(2 * i + 1), 0);
+    builder.launch(Add, {own, other}, sum, {0, elements});
+    own = sum;
+  }
+  return builder.build();
+}
+
 Module test::forCuda(Module module) {
   module.target = "cuda:sm_90";
   module.cpu.clear();

@@ -86,6 +86,10 @@ Module batchModule();
 Module overlapModule(uint32_t ranks, int64_t elements, int steps,
                      int launches = 1);
 
+/// For two ranks: what they have, x at first, becomes the sum of both, which
+/// they swap, as often as `steps`; y is the last.
+Module swapModule(int64_t elements, int steps);
+
 /// `module` for a GPU of sm_90: the same kernels as device code, which only the
 /// tests' own driver (cuda/FakeCuda.cpp) can load; a block of 32 threads
 /// computes 32 units.

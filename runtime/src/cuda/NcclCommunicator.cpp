@@ -26,6 +26,8 @@ static double secondsSince(Clock::time_point start) {
 
 /// How long the ranks of a job that ends wait for each other.
 static constexpr double kCloseSeconds = 2;
+/// How long `abort` waits for NCCL.
+static constexpr double kAbortSeconds = 0.4;
 
 Status NcclCommunicator::timedOut(const std::string &what) const {
   char seconds[32];
@@ -84,6 +86,9 @@ Status NcclCommunicator::waitForStream(CUstream stream) {
 
 /// Read by NCCL when its first communicator is made.
 void NcclCommunicator::setEnvironment() {
+  // Else NCCL opens the buffers of a graph on the other ranks when it is
+  // captured, and waits until they capture too: they may have that graph.
+  setenv("NCCL_GRAPH_REGISTER", "0", 0);
   if (!setup.deterministic)
     return;
   // One way through the ranks, so one order of additions.
@@ -115,7 +120,13 @@ Status NcclCommunicator::agree(const Group &group, NcclId &id) {
 
 Status NcclCommunicator::open(Member &member) {
   const Group &group = member.group;
+  for (const Member &other : members)
+    if (other.isOwner && other.group.ranks == group.ranks) {
+      member.comm = other.comm;
+      return {};
+    }
   NcclId id{};
+  member.isOwner = true;
   FUSION_RT_TRY(agree(group, id));
   NcclConfig config;
   Status begun =
@@ -188,7 +199,7 @@ Status NcclCommunicator::reserve() {
     member.stagingSize = std::max(member.stagingSize, plan.stagingBytes);
   }
   for (Member &member : members) {
-    if (communicators > 1)
+    if (connected > 1 && member.comm)
       FUSION_RT_TRY(setup.driver->check(
           setup.driver->eventCreate(&member.last, kEventDisableTiming),
           "cuEventCreate"));
@@ -253,21 +264,28 @@ Status NcclCommunicator::connect(const DeviceSetup &given) {
   for (const Group &group : setup.groups) {
     members.emplace_back();
     members.back().group = group;
-    communicators += group.ranks.size() > 1;
+  }
+  std::vector<bool> isUsed(members.size());
+  for (const Command &command : setup.program->commands)
+    if (isCollective(command))
+      isUsed[groupIndex(setup.groups, command)] = true;
+  for (size_t i = 0; i < members.size(); ++i) {
+    isUsed[i] = isUsed[i] && members[i].group.ranks.size() > 1;
+    connected += isUsed[i];
   }
   size_t before = 0, after = 0, all = 0;
   FUSION_RT_TRY(setup.driver->check(setup.driver->memGetInfo(&before, &all),
                                     "cuMemGetInfo"));
-  if (communicators > 0) {
+  if (connected > 0) {
     setEnvironment();
     auto opened = NcclApi::open();
     if (!opened)
       return opened.status();
     nccl = *opened;
   }
-  for (Member &member : members)
-    if (member.group.ranks.size() > 1)
-      FUSION_RT_TRY(open(member));
+  for (size_t i = 0; i < members.size(); ++i)
+    if (isUsed[i])
+      FUSION_RT_TRY(open(members[i]));
   FUSION_RT_TRY(reserve());
   FUSION_RT_TRY(warmUp());
   count = {"nccl"};
@@ -285,7 +303,7 @@ Status NcclCommunicator::poll() {
   if (isDead)
     return {};
   for (const Member &member : members) {
-    if (!member.comm)
+    if (!member.isOwner || !member.comm)
       continue;
     int state = kNcclSuccess;
     Status status = nccl->check(nccl->getError(member.comm, &state),
@@ -307,8 +325,9 @@ void NcclCommunicator::abort() {
   auto done = std::make_shared<std::atomic<bool>>(false);
   std::vector<NcclComm> comms;
   for (Member &member : members)
-    if (member.comm)
-      comms.push_back(std::exchange(member.comm, nullptr));
+    if (NcclComm comm = std::exchange(member.comm, nullptr);
+        comm && member.isOwner)
+      comms.push_back(comm);
   if (comms.empty())
     return;
   // It may wait for a thread of NCCL's that does not end.
@@ -318,7 +337,7 @@ void NcclCommunicator::abort() {
     *done = true;
   }).detach();
   Clock::time_point start = Clock::now();
-  while (!*done && secondsSince(start) < 1)
+  while (!*done && secondsSince(start) < kAbortSeconds)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
@@ -326,7 +345,7 @@ void NcclCommunicator::abort() {
 void NcclCommunicator::close() {
   Clock::time_point start = Clock::now();
   for (Member &member : members) {
-    if (!member.comm)
+    if (!member.isOwner || !member.comm)
       continue;
     int state = nccl->finalize(member.comm);
     while (state == kNcclInProgress && secondsSince(start) < kCloseSeconds) {
@@ -362,10 +381,4 @@ std::unique_ptr<DeviceCommunicator>
 fusion::rt::makeNcclCommunicator(uint32_t rank, uint32_t size,
                                  std::shared_ptr<Rendezvous> rendezvous) {
   return std::make_unique<NcclCommunicator>(rank, size, std::move(rendezvous));
-}
-
-std::unique_ptr<DeviceCommunicator>
-fusion::rt::makeDeviceCommunicator(uint32_t rank, uint32_t size,
-                                   std::shared_ptr<Rendezvous> rendezvous) {
-  return makeNcclCommunicator(rank, size, std::move(rendezvous));
 }

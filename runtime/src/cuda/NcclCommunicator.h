@@ -1,9 +1,10 @@
 //===- NcclCommunicator.h - Collectives through NCCL ------------*- C++ -*-===//
 //
-// One NCCL communicator for each group of a program. They are nonblocking:
-// NCCL does its work on threads of its own and is asked how far it is, so that
-// every wait has an end. Split over NcclCommunicator.cpp (the life of the
-// communicators) and NcclEnqueue.cpp (collectives on streams).
+// One NCCL communicator for all groups of the same ranks: each has buffers of
+// its own for every channel. They are nonblocking: NCCL does its work on
+// threads of its own and is asked how far it is, so that every wait has an end.
+// Split over NcclCommunicator.cpp (the life of the communicators) and
+// NcclEnqueue.cpp (collectives on streams).
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_RUNTIME_CUDA_NCCLCOMMUNICATOR_H
@@ -34,7 +35,9 @@ public:
 private:
   struct Member {
     Group group;
-    NcclComm comm = nullptr; ///< none: a group of one
+    /// None: a group of one, or without a collective.
+    NcclComm comm = nullptr;
+    bool isOwner = false; ///< of `comm`: the first group of these ranks
     char *staging = nullptr;
     uint64_t stagingSize = 0;
     CUevent last = nullptr; ///< after the last collective, if there are others
@@ -68,7 +71,7 @@ private:
   std::vector<Member> members;
   uint64_t held = 0;
   Counts count{"nccl"};
-  size_t communicators = 0; ///< of more than one rank
+  size_t connected = 0; ///< groups that have a communicator
   /// The collective that was put last, of the pass over the list under way.
   uint64_t lastCommand = 0;
   Member *lastMember = nullptr;

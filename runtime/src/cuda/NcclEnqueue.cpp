@@ -1,9 +1,9 @@
 //===- NcclEnqueue.cpp - NCCL's collectives on streams --------------------===//
 //
-// See NcclCommunicator.h. Kernels of two communicators that wait for other
-// ranks must not wait for each other's place on a GPU: where there are several,
-// their collectives follow each other in the order of the program's list, which
-// all ranks share.
+// See NcclCommunicator.h. Kernels that wait for other ranks must not wait for
+// each other's place on a GPU, and those of one communicator must come in one
+// order: where several groups have a communicator, all collectives follow each
+// other in the order of the program's list, which all ranks share.
 //
 //===----------------------------------------------------------------------===//
 #include "NcclCommunicator.h"
@@ -67,7 +67,7 @@ Status NcclCommunicator::issue(const NcclCall &call, const Member &member,
   return {};
 }
 
-/// After the last collective of another communicator.
+/// After the last collective of another group.
 Status NcclCommunicator::order(const CollectiveRun &run, CUstream stream) {
   Member &member = members[run.group];
   // Another pass over the list has begun.
@@ -90,7 +90,7 @@ Status NcclCommunicator::enqueue(const CollectiveRun &run, CUstream stream) {
   for (const RowCopy &copy : plan.before)
     FUSION_RT_TRY(copyRows(copy, stream));
   if (!plan.calls.empty()) {
-    bool isOrdered = communicators > 1;
+    bool isOrdered = connected > 1;
     if (isOrdered)
       FUSION_RT_TRY(order(run, stream));
     FUSION_RT_TRY(nccl->check(nccl->groupStart(), "ncclGroupStart"));
