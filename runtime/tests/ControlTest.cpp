@@ -24,6 +24,7 @@ RankView viewAt(uint32_t command, StreamProgress::State state,
   return {RankProgress::Working,
           false,
           false,
+          false,
           changes,
           {{command, uint32_t(state), collectives}}};
 }
@@ -78,6 +79,41 @@ TEST_F(WatchTest, LongComputeIsNoTimeoutIfNobodyWaits) {
   EXPECT_TRUE(lookFor(watch, 100).ok());
 }
 
+TEST_F(WatchTest, ALongStepOfGpusIsNoTimeoutIfNoneIsInACollective) {
+  Watch watch(module.program, 2);
+  for (RankView &rank : ranks) {
+    rank.onDevice = true;
+    rank.streams[0] = {7, StreamProgress::Running, 1};
+  }
+  EXPECT_TRUE(lookFor(watch, 100).ok());
+}
+
+TEST_F(WatchTest, OfGpusTheOneFurthestBehindIsNamed) {
+  Watch watch(module.program, 2);
+  for (RankView &rank : ranks) { // all in the same step
+    rank.onDevice = true;
+    rank.streams[0] = {7, StreamProgress::Collective, 1};
+  }
+  ranks[1].streams[0] = {6, StreamProgress::Collective, 1};
+  Status status = lookFor(watch, 2.3);
+  EXPECT_EQ(status.code(), Code::Timeout);
+  EXPECT_EQ(status.rank(), 1);
+  EXPECT_NE(status.message().find("rank 1 waits in command 6"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST_F(WatchTest, AWordOfAnotherRankIsWaitedForNoLonger) {
+  Watch watch(module.program, 2);
+  for (RankView &rank : ranks)
+    rank.streams[0] = {7, StreamProgress::Running, 2};
+  EXPECT_TRUE(lookFor(watch, 100).ok());
+  ranks[0].waiting = ranks[1].waiting = true;
+  Status status = lookFor(watch, 2.3);
+  EXPECT_EQ(status.code(), Code::Timeout);
+  EXPECT_EQ(status.rank(), 2);
+}
+
 TEST_F(WatchTest, WritingResultsIsNoTimeout) {
   Watch watch(module.program, 2);
   ranks[0].phase = ranks[1].phase = RankProgress::Done;
@@ -121,10 +157,11 @@ TEST_F(WatchTest, WhatStandsStillIsToBlame) {
 
 TEST_F(WatchTest, ViewsTravel) {
   RankView back;
-  ranks[0].waiting = true;
+  ranks[0].waiting = ranks[0].onDevice = true;
   ASSERT_TRUE(decodeView(encodeView(ranks[0]), back));
   EXPECT_EQ(back.phase, ranks[0].phase);
   EXPECT_TRUE(back.waiting);
+  EXPECT_TRUE(back.onDevice);
   EXPECT_EQ(back.changes, 10u);
   ASSERT_EQ(back.streams.size(), 1u);
   EXPECT_EQ(back.streams[0].command, 7u);

@@ -1,7 +1,8 @@
 //===- Progress.h - Words that say how far a rank is ------------*- C++ -*-===//
 //
 // A rank writes them, whoever watches over it reads them from memory they
-// share, even when the rank is stopped. One writer a stream, no locks.
+// share, even when the rank is stopped. One writer a stream, no locks; a rank's
+// GPU writes words of its own.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_RUNTIME_COMM_PROGRESS_H
@@ -27,7 +28,14 @@ struct alignas(64) StreamProgress {
   std::atomic<uint64_t> collectives{0}; ///< entered
   std::atomic<uint32_t> command{0};
   std::atomic<uint32_t> state{Idle};
+  /// Written by the rank's GPU within a step: `deviceWord` of the collective
+  /// that the stream has come to, or is past. 0: none yet.
+  std::atomic<uint32_t> device{0};
   Entry recent[kRecent];
+
+  static constexpr uint32_t deviceWord(uint32_t command, State state) {
+    return 2 * command + (state == Collective ? 1 : 2);
+  }
 
   void enter(uint32_t newCommand, State newState) {
     timespec now;
@@ -62,6 +70,9 @@ struct RankProgress {
   std::atomic<uint32_t> phase{Joining};
   std::atomic<uint32_t> waiting{0}; ///< for another rank's word at the hub
   std::atomic<uint64_t> changes{0};
+  /// Whether somebody looks at the words, set before a session is made, and
+  /// whether the GPU writes its own, set by the session.
+  std::atomic<uint32_t> isWatched{0}, hasDevice{0};
   StreamProgress streams[kStreams];
 
   StreamProgress &stream(uint32_t index) {

@@ -30,13 +30,26 @@ RankView fusion::rt::readProgress(const RankProgress &progress,
         {stream.command.load(std::memory_order_relaxed),
          stream.state.load(std::memory_order_relaxed),
          stream.collectives.load(std::memory_order_relaxed)});
+    view.onDevice |= view.streams.back().state == StreamProgress::Collective;
+  }
+  // While the host waits for a step, the device says where it is.
+  view.onDevice &= progress.hasDevice.load(std::memory_order_relaxed) != 0;
+  for (uint32_t i = 0; view.onDevice && i < view.streams.size(); ++i) {
+    uint32_t word = progress.streams[i].device.load(std::memory_order_relaxed);
+    view.changes += uint64_t(word) << 32;
+    StreamView &stream = view.streams[i];
+    stream.state = word == 0  ? uint32_t(StreamProgress::Idle)
+                   : word % 2 ? uint32_t(StreamProgress::Collective)
+                              : uint32_t(StreamProgress::Running);
+    stream.command = word ? (word - 1) / 2 : 0;
   }
   return view;
 }
 
 std::string fusion::rt::encodeView(const RankView &view) {
   std::vector<std::string> fields{
-      std::to_string(view.phase), std::to_string(int(view.waiting)),
+      std::to_string(view.phase),
+      std::to_string(int(view.waiting) + 2 * int(view.onDevice)),
       std::to_string(view.changes), std::to_string(view.streams.size())};
   for (const StreamView &stream : view.streams) {
     fields.push_back(std::to_string(stream.command));
@@ -65,7 +78,8 @@ bool fusion::rt::decodeView(const std::string &payload, RankView &view) {
   if (numbers.size() < 4 || numbers[3] > RankProgress::kStreams ||
       numbers.size() != 4 + 3 * numbers[3])
     return false;
-  view = {uint32_t(numbers[0]), numbers[1] != 0, false, numbers[2], {}};
+  view = {uint32_t(numbers[0]), numbers[1] % 2 != 0, false,
+          numbers[1] / 2 != 0,  numbers[2],          {}};
   for (size_t i = 4; i < numbers.size(); i += 3)
     view.streams.push_back(
         {uint32_t(numbers[i]), uint32_t(numbers[i + 1]), numbers[i + 2]});
@@ -74,7 +88,8 @@ bool fusion::rt::decodeView(const std::string &payload, RankView &view) {
 
 /// Whether a rank waits for others.
 static bool waits(const RankView &rank) {
-  if (rank.phase >= RankProgress::Ending)
+  if (rank.phase >= RankProgress::Ending ||
+      (rank.phase == RankProgress::Working && rank.waiting))
     return true;
   for (const StreamView &stream : rank.streams)
     if (stream.state == StreamProgress::Collective)
@@ -87,6 +102,16 @@ static uint64_t entered(const RankView &rank) {
   for (const StreamView &stream : rank.streams)
     count += stream.collectives;
   return count;
+}
+
+/// Grows while a GPU works off a step.
+static uint64_t position(const RankView &rank) {
+  uint64_t sum = 0;
+  for (const StreamView &stream : rank.streams)
+    if (rank.onDevice && stream.state != StreamProgress::Idle)
+      sum += StreamProgress::deviceWord(stream.command,
+                                        StreamProgress::State(stream.state));
+  return sum;
 }
 
 std::string Watch::where(const RankView &rank) const {
@@ -104,11 +129,14 @@ std::string Watch::where(const RankView &rank) const {
   case RankProgress::Done:
     return "has ended";
   default:
+    if (rank.waiting)
+      return "waits for the others' word";
     break;
   }
   const StreamView *at = nullptr;
   for (const StreamView &stream : rank.streams)
-    if (!at || stream.state == StreamProgress::Collective)
+    if (!at || at->state == StreamProgress::Idle ||
+        stream.state == StreamProgress::Collective)
       at = &stream;
   if (!at || at->state == StreamProgress::Idle ||
       at->command >= program.commands.size())
@@ -147,7 +175,7 @@ int Watch::lateRank(const std::vector<RankView> &ranks) const {
   int late = -1;
   auto key = [&](size_t i) {
     return std::make_tuple(!ranks[i].stopped, entered(ranks[i]),
-                           waits(ranks[i]), ranks[i].phase);
+                           position(ranks[i]), waits(ranks[i]), ranks[i].phase);
   };
   for (size_t i = 0; i < ranks.size(); ++i)
     if (ranks[i].phase != RankProgress::Done &&

@@ -23,6 +23,9 @@ struct RankView {
   uint32_t phase = RankProgress::Joining;
   bool waiting = false; ///< for another rank's word at the hub
   bool stopped = false; ///< by a signal, or silent
+  /// The streams are a GPU's within a step: all ranks' commands can be
+  /// compared.
+  bool onDevice = false;
   uint64_t changes = 0; ///< grows with every step
   std::vector<StreamView> streams;
 };

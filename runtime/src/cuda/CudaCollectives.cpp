@@ -9,9 +9,9 @@
 #include "CudaExecutor.h"
 
 #include "Mesh.h"
-#include "Progress.h"
 
 #include <algorithm>
+#include <unistd.h>
 
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
@@ -58,6 +58,7 @@ Status CudaExecutor::connectRanks() {
       firstCollective = uint32_t(&command - program.commands.data());
       break;
     }
+  shareProgress();
   return checkMemoryLimit(program, memory().total(), options.memoryLimit);
 }
 
@@ -118,9 +119,11 @@ Status CudaExecutor::enqueueCollective(size_t index, int64_t batch,
     operand += part.inPlace ? 1 : 2;
     run.parts.push_back(std::move(buffer));
   }
+  FUSION_RT_TRY(tellProgress(index, StreamProgress::Collective, stream));
   Status status = options.deviceCommunicator->enqueue(run, stream);
   if (!status.ok())
     return Status(status.code(), status.message(), command.name);
+  FUSION_RT_TRY(tellProgress(index, StreamProgress::Running, stream));
   int capture = kNotCapturing;
   unsigned long long id = 0;
   CUgraph graph = nullptr;
@@ -131,6 +134,64 @@ Status CudaExecutor::enqueueCollective(size_t index, int64_t batch,
       capture == kCapturing)
     foreignNodes.insert(foreignNodes.end(), nodes, nodes + count);
   return {};
+}
+
+Status CudaExecutor::writeWord(CUdeviceptr word, uint32_t value,
+                               CUstream stream, const std::string &op) {
+  CUstreamBatchMemOpParams write{kMemOpWrite,     word, value,
+                                 kMemOpNoBarrier, 0,    0};
+  return driver->check(driver->streamBatchMemOp(stream, 1, &write, 0),
+                       "cuStreamBatchMemOp", op);
+}
+
+/// The words are in memory that whoever watches reads. They are a help, no
+/// need: without them a rank's step is one thing.
+void CudaExecutor::shareProgress() {
+  RankProgress *words = options.progress;
+  if (!words || !words->isWatched || rankCount(program.mesh) == 1)
+    return;
+  auto start = reinterpret_cast<uintptr_t>(words);
+  uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
+  uintptr_t first = start / page * page,
+            end = (start + sizeof(*words) + page - 1) / page * page;
+  auto *pages = reinterpret_cast<char *>(first);
+  if (driver->hostRegister(pages, end - first, kHostMapped) != kSuccess)
+    return;
+  sharedPages = pages;
+  CUdeviceptr mapped = 0;
+  if (driver->hostPointer(&mapped, pages, 0) != kSuccess)
+    return;
+  mapped += start - first;
+  // One word, to see that it arrives.
+  CUdeviceptr word = mapped + uintptr_t(&words->streams[0].device) - start;
+  constexpr uint32_t kTrial = 1;
+  if (!writeWord(word, kTrial, streams.front(), {}).ok() ||
+      !waitFor(streams.front(), "waiting for a word").ok() ||
+      words->streams[0].device.exchange(0) != kTrial)
+    return;
+  sharedProgress = mapped;
+  words->hasDevice = 1;
+}
+
+void CudaExecutor::unshareProgress() {
+  if (options.progress)
+    options.progress->hasDevice = 0;
+  if (sharedPages && !isDead)
+    driver->hostUnregister(sharedPages);
+  sharedPages = nullptr;
+}
+
+Status CudaExecutor::tellProgress(size_t index, StreamProgress::State state,
+                                  CUstream stream) {
+  if (sharedProgress == 0)
+    return {};
+  const Command &command = program.commands[index];
+  RankProgress &words = *options.progress;
+  uintptr_t offset =
+      uintptr_t(&words.stream(command.stream).device) - uintptr_t(&words);
+  return writeWord(sharedProgress + offset,
+                   StreamProgress::deviceWord(uint32_t(index), state), stream,
+                   command.name);
 }
 
 void CudaExecutor::enterStep(uint32_t command) {

@@ -56,6 +56,7 @@ CudaExecutor::~CudaExecutor() {
     // NCCL keeps what a graph knows until that is gone.
     options.deviceCommunicator.reset();
     libraries.reset();
+    unshareProgress();
     for (CUevent event : events)
       driver->eventDestroy(event);
     for (CUstream stream : streams)

@@ -16,6 +16,7 @@
 #include "Driver.h"
 #include "Executor.h"
 #include "LibraryCalls.h"
+#include "Progress.h"
 #include "Tuner.h"
 
 #include <map>
@@ -131,6 +132,13 @@ private:
   /// `command` on.
   void enterStep(uint32_t command);
   void leaveStep();
+  /// Lets the device write the words of `options.progress`, if it can.
+  void shareProgress();
+  void unshareProgress();
+  Status writeWord(CUdeviceptr word, uint32_t value, CUstream stream,
+                   const std::string &op);
+  Status tellProgress(size_t index, StreamProgress::State state,
+                      CUstream stream);
   /// Whether all that comes next on `stream` waits for is one kernel, of the
   /// same capture: it may be launched while that ends.
   bool isBehindKernel(CUstream stream) const;
@@ -174,6 +182,10 @@ private:
   /// Nodes of the capture under way that are NCCL's.
   std::vector<CUgraphNode> foreignNodes;
   int64_t waitingIn = -1; ///< the command given to `enterStep`
+  /// The host's pages with the words of progress, and where the device has
+  /// `options.progress`; 0: it does not write them.
+  char *sharedPages = nullptr;
+  CUdeviceptr sharedProgress = 0;
   /// The workspace is one part of `workspaceSize` bytes a stream.
   uint64_t arenaSize = 0, constantsSize = 0, workspaceSize = 0, stagingSize = 0;
   std::vector<char *> staging;       ///< by segment, made when first needed

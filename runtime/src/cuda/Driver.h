@@ -108,6 +108,9 @@ constexpr unsigned kIpcEnablePeerAccess = 1;
 /// One operation of a stream on a word of memory, of those that are used.
 constexpr int kMemOpWait = 1, kMemOpWrite = 2; ///< of 32 bits
 constexpr unsigned kMemOpWaitEqual = 1;
+/// Of a write: what the stream wrote before need not be seen before it.
+constexpr unsigned kMemOpNoBarrier = 1;
+constexpr unsigned kHostMapped = 2; ///< CU_MEMHOSTREGISTER_DEVICEMAP
 struct CUstreamBatchMemOpParams {
   int operation;
   CUdeviceptr address;
@@ -143,6 +146,10 @@ struct CUgraphExecUpdateResultInfo {
   ENTRY(memGetInfo, "cuMemGetInfo_v2", size_t *, size_t *)                     \
   ENTRY(memAlloc, "cuMemAlloc_v2", CUdeviceptr *, size_t)                      \
   ENTRY(memFree, "cuMemFree_v2", CUdeviceptr)                                  \
+  ENTRY(hostRegister, "cuMemHostRegister_v2", void *, size_t, unsigned)        \
+  ENTRY(hostUnregister, "cuMemHostUnregister", void *)                         \
+  ENTRY(hostPointer, "cuMemHostGetDevicePointer_v2", CUdeviceptr *, void *,    \
+        unsigned)                                                              \
   ENTRY(copyToDevice, "cuMemcpyHtoDAsync_v2", CUdeviceptr, const void *,       \
         size_t, CUstream)                                                      \
   ENTRY(copyToHost, "cuMemcpyDtoHAsync_v2", void *, CUdeviceptr, size_t,       \

@@ -1,9 +1,10 @@
 //===- FakePeers.cpp - Several processes on the tests' driver -------------===//
 //
-// The entries by which ranks share memory and wait for each other. Memory that
-// is given away moves into a file that the others map. A stream's operation on
-// a word happens where the stream's work does: at once, or when the captured
-// graph is launched, which then waits for the other processes.
+// The entries by which ranks share memory and wait for each other, and by which
+// a device writes the host's. Memory that is given away moves into a file that
+// the others map. A stream's operation on a word happens where the stream's
+// work does: at once, or when the captured graph is launched, which then waits
+// for the other processes.
 //
 //===----------------------------------------------------------------------===//
 #include "FakeDevice.h"
@@ -31,6 +32,12 @@ static std::shared_ptr<char> mapFile(int file, uint64_t size) {
   if (bytes == MAP_FAILED)
     return nullptr;
   return {static_cast<char *>(bytes), [size](char *at) { munmap(at, size); }};
+}
+
+/// Pages that the device may write, and where it has them.
+static std::map<void *, CUdeviceptr> &hostMemory() {
+  static std::map<void *, CUdeviceptr> pages;
+  return pages;
 }
 
 static CUresult copyBox(const CUDA_MEMCPY3D &box) {
@@ -80,6 +87,37 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *box, CUstream stream) {
     return kInvalidValue;
   CUDA_MEMCPY3D copy = *box;
   return submit(stream, {"copy", [=] { return copyBox(copy); }});
+}
+CUresult cuMemHostRegister_v2(void *pointer, size_t size, unsigned flags) {
+  ENTER("cuMemHostRegister_v2", true);
+  auto address = reinterpret_cast<uintptr_t>(pointer);
+  if (flags != kHostMapped || address % 4096 != 0 || size % 4096 != 0 ||
+      hostMemory().count(pointer))
+    return kInvalidValue;
+  Allocation pages;
+  pages.bytes = {static_cast<char *>(pointer), [](char *) {}};
+  pages.size = size;
+  pages.isForeign = true;
+  return (hostMemory()[pointer] = addAllocation(std::move(pages))) ? kSuccess
+                                                                   : kMapFailed;
+}
+CUresult cuMemHostUnregister(void *pointer) {
+  ENTER("cuMemHostUnregister", true);
+  auto known = hostMemory().find(pointer);
+  if (known == hostMemory().end())
+    return kInvalidValue;
+  release(known->second);
+  hostMemory().erase(known);
+  return kSuccess;
+}
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *pointer,
+                                      unsigned flags) {
+  ENTER("cuMemHostGetDevicePointer_v2", true);
+  auto known = hostMemory().find(pointer);
+  if (known == hostMemory().end() || flags != 0)
+    return kInvalidValue;
+  *device = known->second;
+  return kSuccess;
 }
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer) {
   ENTER("cuIpcGetMemHandle", true);

@@ -63,7 +63,8 @@ Expected<Identity> fusion::rt::makeIdentity(const RunOptions &options,
                   {"runtime", FUSION_VERSION},
                   {"build", buildId()},
                   // How often the program runs, and in which order.
-                  {"runs", std::to_string(options.benchRuns) + " " + runs},
+                  {"runs", std::to_string(options.benchRuns) + " " +
+                               std::to_string(options.repeats) + " " + runs},
                   {"device", device}};
 }
 
@@ -129,6 +130,7 @@ static Status joinAndRun(const RunOptions &options,
                          RankContext &context, const std::string &address,
                          Identity &identity) {
   context.link->waiting = &context.progress->waiting;
+  context.progress->isWatched = options.collectiveTimeout > 0;
   injectIdentity(options.faults, context.rank, identity);
   injectAt(Stage::Start, options.faults, context.rank, context.link);
   // The hub knows which ranks are missing: it speaks first.
