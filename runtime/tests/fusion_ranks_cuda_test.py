@@ -57,22 +57,23 @@ class CudaRanks(unittest.TestCase):
     def load(self, rank, name):
         return np.load(self.out / f"rank{rank}/{name}.npy")
 
-    def collectives(self, sizes, *arguments):
+    def collectives(self, sizes, *arguments, kind="", **environment):
         """Every collective on a mesh against numpy."""
         n = int(np.prod(sizes))
         mesh = ",".join(f"{name}={size}" for name, size in zip("abc", sizes))
-        module = make(f"cuda:collectives:{mesh}", self.path / f"{n}.fsn")
+        module = make(f"cuda:{kind}collectives:{mesh}", self.path / f"{n}.fsn")
         # Relu is a copy here.
         x = np.random.default_rng(n).integers(0, 5, (2 * n * n, 3 * n))
         np.save(self.path / "x.npy", x.astype("f4"))
-        self.expect(self.run_ranks(module, n, "--input",
-                                   f"x={self.path}/x.npy", "--output-dir",
-                                   self.out, *arguments), 0)
+        result = self.expect(self.run_ranks(
+            module, n, "--input", f"x={self.path}/x.npy", "--output-dir",
+            self.out, *arguments, **environment), 0)
         for rank in range(n):
             for name, value in results_of_collectives(x, sizes, rank).items():
                 np.testing.assert_array_equal(
                     self.load(rank, name), value,
                     f"{name} of rank {rank} of {sizes}")
+        return result
 
     def test_every_collective_on_two_ranks(self):
         self.collectives((2,))
@@ -85,6 +86,50 @@ class CudaRanks(unittest.TestCase):
 
     def test_every_collective_command_by_command(self):
         self.collectives((2,), "--nan-check")
+
+    def test_moves_go_by_copy_engines_reductions_through_nccl(self):
+        for sizes in ((2,), (2, 3)):
+            with self.subTest(sizes):
+                result = self.collectives(sizes, kind="peer:")
+                self.assertEqual(result.stderr, "")
+                # One by one, the events of other commands do not matter.
+                self.collectives(sizes, "--nan-check", kind="peer:")
+
+    def test_without_peer_access_all_goes_through_nccl(self):
+        result = self.collectives((2,), kind="peer:",
+                                  settings="devices=8,peers=0")
+        self.assertIn("note: copies between GPUs ('peer') are not possible, "
+                      "all collectives go through NCCL: rank 0 can't share "
+                      "its GPU's memory", result.stderr)
+
+    def swap(self, steps=3):
+        """So often, y becomes the sum of both ranks' y."""
+        return make(f"cuda:peer:swap:64:{steps}", self.path / "s.fsn")
+
+    def swap_inputs(self):
+        words = []
+        for rank in range(2):
+            np.save(self.path / f"x{rank}.npy",
+                    np.arange(64, dtype="f4") % 7 - 2 * rank)
+            words += ["--input", f"x@{rank}={self.path}/x{rank}.npy"]
+        return words
+
+    def test_without_reductions_no_nccl_is_needed(self):
+        folders = self.without_nccl()
+        result = self.expect(self.run_ranks(
+            self.swap(), 2, *self.swap_inputs(), "--output-dir", self.out,
+            "--json", folders=folders), 0)
+        x = np.arange(64, dtype="f4") % 7
+        for rank in range(2):
+            np.testing.assert_array_equal(self.load(rank, "y"),
+                                          4 * (2 * x - 2))
+        counts = json.loads(result.stdout)["per_rank"][0]["counts"]
+        self.assertEqual(counts["collectives"], 3)
+        # Without copies NCCL is missed.
+        self.expect(self.within(10, self.swap(), 2, "--random-inputs", 1,
+                                folders=folders,
+                                settings="devices=8,peers=0"), 5,
+                    "NCCL, which ranks on GPUs need, not found")
 
     def overlap(self, ranks=2, steps=3):
         """y doubles and g is summed over the ranks, so often."""
@@ -108,11 +153,12 @@ class CudaRanks(unittest.TestCase):
 
     def test_all_ranks_replay_equally_often(self):
         result = self.expect(self.run_ranks(
-            self.overlap(), 2, "--random-inputs", 1, "--bench", 4, "--json"), 0)
+            self.overlap(), 2, "--random-inputs", 1, "--bench", 2, "--json"), 0)
         answer = json.loads(result.stdout)
         benches = [each["bench"] for each in answer["per_rank"]]
-        # 2000 us of a run that takes 50 us by the fake's clock.
-        self.assertEqual([b["device_us"]["replays"] for b in benches], [40, 40])
+        # 20 ms of a run that takes 50 us by the fake's clock.
+        self.assertEqual([b["device_us"]["replays"] for b in benches],
+                         [400, 400])
         self.assertAlmostEqual(answer["slowest_device_us"], 50, delta=0.1)
         self.assertEqual(answer["slowest_median_us"],
                          max(b["median_us"] for b in benches))
@@ -144,13 +190,17 @@ class CudaRanks(unittest.TestCase):
             capture_output=True, text=True, timeout=60, env=self.environment())
         self.expect(alone, 2, "run it with --ranks 2")
 
+    def without_nccl(self):
+        """The folders of libraries, before the system's that may have one."""
+        empty = self.path / "empty"
+        empty.mkdir(exist_ok=True)
+        (empty / "libnccl.so.2").write_bytes(b"no library")
+        return f"{FAKE_CUDA}:{empty}"
+
     def test_no_nccl_or_an_old_one(self):
         module, random = self.overlap(), ("--random-inputs", 1)
-        empty = self.path / "empty"
-        empty.mkdir()
-        (empty / "libnccl.so.2").write_bytes(b"no library")
         self.expect(self.within(10, module, 2, *random,
-                                folders=f"{FAKE_CUDA}:{empty}"), 5,
+                                folders=self.without_nccl()), 5,
                     "NCCL, which ranks on GPUs need, not found", "libnccl.so.2")
         self.expect(self.within(10, module, 2, *random, nccl="old"), 5,
                     "NCCL 2.17.5; install NCCL 2.18 or later")
@@ -167,10 +217,11 @@ class CudaRanks(unittest.TestCase):
                 2, "--inject", f"{rank}:load-hang"), 8,
                 f"rank {rank} did not prepare its run in time")
 
-    def start(self, *arguments, **environment):
+    def start(self, *arguments, module=None, **environment):
         """A job under way, and its ranks' processes."""
         job = subprocess.Popen(
-            self.command(self.overlap(), 2, "--random-inputs", 1, *arguments),
+            self.command(module or self.overlap(), 2, "--random-inputs", 1,
+                         *arguments),
             stderr=subprocess.PIPE, text=True,
             env=self.environment(**environment))
         children = []
@@ -224,15 +275,50 @@ class CudaRanks(unittest.TestCase):
                 self.assertFalse(self.out.exists())
 
     def test_a_rank_that_is_killed_or_stopped_while_steps_are_replayed(self):
-        for kind, code, part in (
-                (signal.SIGKILL, 7, "rank 1 was killed by signal 9"),
-                (signal.SIGSTOP, 8, "rank 1 stands still")):
-            job, children = self.start("--bench", 1000000,
-                                       "--collective-timeout", 2)
-            time.sleep(1.5)  # both replay
-            self.assertIsNone(job.poll())
-            os.kill(children[1], kind)
-            self.finish(job, children, code, part)
+        for module in (self.overlap(), self.swap()):
+            for kind, code, part in (
+                    (signal.SIGKILL, 7, "rank 1 was killed by signal 9"),
+                    (signal.SIGSTOP, 8, "rank 1 stands still")):
+                with self.subTest(f"{module.name} {part}"):
+                    job, children = self.start(
+                        "--bench", 1000000, "--collective-timeout", 2,
+                        module=module)
+                    time.sleep(1.5)  # both replay
+                    self.assertIsNone(job.poll())
+                    os.kill(children[1], kind)
+                    self.finish(job, children, code, part)
+
+    def test_a_rank_that_does_not_come_to_a_copy_of_the_other(self):
+        # The other's stream waits for a word.
+        for fault, code, part in (
+                ("1:kill:2", 7, "rank 1 was killed by signal 9"),
+                ("1:stop:2", 8, "rank 1 stands still"),
+                ("1:fail:3", 5, "rank 1: the library failed (injected)")):
+            with self.subTest(fault):
+                self.expect(self.within(20, self.swap(), 2, "--random-inputs",
+                                        1, "--collective-timeout", 2,
+                                        "--inject", fault), code, part)
+
+    def test_no_memory_for_the_copies_of_one_rank(self):
+        self.expect(self.within(10, self.swap(), 2, "--random-inputs", 1,
+                                settings="devices=8,total=3000"), 6)
+
+    def test_a_thousand_replays_give_the_same_bits(self):
+        x = np.arange(64, dtype="f4") % 7
+        self.expect(self.run_ranks(
+            self.swap(), 2, *self.swap_inputs(), "--repeat", 1000,
+            "--output-dir", self.out), 0)
+        np.testing.assert_array_equal(self.load(0, "y"), 4 * (2 * x - 2))
+
+    def test_words_of_the_device_are_for_who_watches(self):
+        for limit in (0, 20):
+            result = self.expect(self.run_ranks(
+                self.swap(), 2, *self.swap_inputs(), "--output-dir", self.out,
+                "--collective-timeout", limit), 0)
+            self.assertEqual(result.stderr, "")
+            np.testing.assert_array_equal(
+                self.load(1, "y"),
+                4 * (2 * (np.arange(64, dtype="f4") % 7) - 2))
 
 
 if __name__ == "__main__":

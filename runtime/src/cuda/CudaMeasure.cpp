@@ -16,6 +16,21 @@ using namespace fusion::rt::cuda;
 /// How long the replays between two events take at least, if 100 do: an
 /// event's own time is a microsecond.
 static constexpr double kBatchMicros = 2000;
+/// Ranks begin a little apart, and the first to begin waits: many replays, but
+/// not so long that who watches over the ranks sees nothing for a while.
+static constexpr double kRanksMicros = 20000, kRanksMostMicros = 500000;
+static constexpr int64_t kRanksReplays = 10;
+
+/// How often a run that takes `each` microseconds is replayed between two
+/// events.
+static int64_t replaysOf(double each, bool hasRanks) {
+  each = std::max(each, 1.0);
+  if (!hasRanks)
+    return std::clamp<int64_t>(int64_t(kBatchMicros / each), 1, 100);
+  return std::clamp<int64_t>(
+      std::max(int64_t(kRanksMicros / each), kRanksReplays), 1,
+      std::max<int64_t>(int64_t(kRanksMostMicros / each), 1));
+}
 
 Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
   if (isDead)
@@ -72,18 +87,25 @@ Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
   double each = 0;
   for (int i = 0; i < 3; ++i)
     FUSION_RT_TRY(failed(time(10, each)));
-  // All ranks replay equally often.
-  if (!groups.empty() && options.agreeOnLargest)
+  // All ranks replay equally often, and begin together.
+  bool hasRanks = rankCount(program.mesh) > 1;
+  bool agrees = !groups.empty() && options.agreeOnLargest;
+  if (agrees)
     FUSION_RT_TRY(options.agreeOnLargest(each));
-  else if (rankCount(program.mesh) > 1)
+  else if (hasRanks)
     each = kBatchMicros;
-  int64_t replays =
-      std::clamp<int64_t>(int64_t(kBatchMicros / std::max(each, 1.0)), 1, 100);
+  auto meet = [&]() -> Status {
+    double none = 0;
+    return agrees ? options.agreeOnLargest(none) : Status();
+  };
+  int64_t replays = replaysOf(each, hasRanks);
   timings = {};
   timings.replays = replays;
   for (int64_t i = 0; i < count; ++i) {
+    FUSION_RT_TRY(meet());
     FUSION_RT_TRY(failed(time(replays, each)));
     timings.device.push_back(each);
+    FUSION_RT_TRY(meet());
     double start = now();
     enterStep(firstCollective);
     FUSION_RT_TRY(failed(

@@ -93,7 +93,9 @@ Measurements:
                            GPU the inputs are copied there once; a wall time is
                            from the launch of a run until the host sees its end,
                            a device time is what lies between two events around
-                           up to 100 runs back to back, divided by their number
+                           up to 100 runs back to back, divided by their number.
+                           Ranks begin each of these together
+  --repeat N               N more runs, which must give the first one's bits
   --bench-turns SOCKET     stay open and run when told to: connect to a Unix
                            socket, say "rank R", and do what its lines ask for,
                            "time N" (answered by {"us": [...]}) or "write DIR"
@@ -233,10 +235,10 @@ static Status parseValue(const std::string &name, const std::string &value,
     options.threads = int(number);
     return {};
   }
-  if (name == "bench") {
+  if (name == "bench" || name == "repeat") {
     if (!isNumber || number == 0 || number > 100000000)
       return badValue(name, value, "a number of runs from 1 to 100000000");
-    options.benchRuns = int64_t(number);
+    (name == "bench" ? options.benchRuns : options.repeats) = int64_t(number);
     return {};
   }
   if (name == "memory-limit") {

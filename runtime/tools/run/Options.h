@@ -25,7 +25,7 @@ struct RunOptions {
   /// first one, or each rank's own.
   std::vector<int> devices;
   int threads = 0;
-  int64_t benchRuns = 0;
+  int64_t benchRuns = 0, repeats = 0;
   std::string turnsSocket; ///< of --bench-turns, see Turns.h
   uint64_t memoryLimit = 0;
   /// Seconds, 0: any time; not given: 60 on a GPU, any on the CPU.

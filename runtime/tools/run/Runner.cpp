@@ -347,6 +347,31 @@ static Status takeTurns(Session &session, RunInputs &inputs, Buffers &buffers,
   return serveTurns(options.turnsSocket, rank ? rank->rank : 0, actions);
 }
 
+/// More runs on the same inputs, which must give the first one's bits.
+static Status repeat(Session &session, const RunInputs &inputs,
+                     Buffers &buffers, const std::vector<Tensor> &first,
+                     int64_t runs, double seconds) {
+  const Program &program = session.module().program;
+  for (int64_t i = 0; i < runs; ++i) {
+    {
+      Watchdog watchdog(seconds);
+      FUSION_RT_TRY(session.run(inputs.batch, buffers.inputPointers.data(),
+                                buffers.outputPointers.data()));
+    }
+    for (size_t k = 0; k < first.size(); ++k)
+      if (!first[k].bytes.empty() &&
+          std::memcmp(first[k].bytes.data(), buffers.outputPointers[k],
+                      first[k].bytes.size()) != 0)
+        return Status(Code::CheckFailed,
+                      "run " + std::to_string(i + 2) + " gives '" +
+                          escape(program.outputs[k].tensor.name) +
+                          "' other bits than the first one");
+    if (interruptSignal())
+      return Status(Code::Internal, "interrupted");
+  }
+  return {};
+}
+
 static Status runOnce(Session &session, const RunInputs &inputs,
                       Buffers &buffers, double seconds,
                       const RunOptions &options, const RankContext *rank) {
@@ -491,6 +516,9 @@ Status fusion::rt::runLoaded(const RunOptions &options,
     if (!checked.ok() && checked.code() != Code::CheckFailed)
       return checked;
   }
+  if (options.repeats > 0)
+    FUSION_RT_TRY(
+        repeat(**session, *inputs, buffers, outputs, options.repeats, seconds));
   if (options.benchRuns > 0)
     FUSION_RT_TRY(
         bench(**session, *inputs, buffers, options.benchRuns, seconds, report));
