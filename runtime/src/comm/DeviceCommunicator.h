@@ -31,7 +31,12 @@ struct DeviceSetup {
   /// The private segments: one allocation, of the same layout on all ranks.
   char *arena = nullptr;
   uint64_t arenaSize = 0;
-  int64_t batch = 0;   ///< the largest
+  /// Outputs that the session allocates, if `wantsOutputs`: one allocation, of
+  /// the same layout on all ranks. A caller may give other buffers for a run.
+  char *outputs = nullptr;
+  uint64_t outputsSize = 0;
+  std::vector<char *> outputBuffers; ///< by segment; null: not among them
+  int64_t batch = 0;                 ///< the largest
   double timeout = 60; ///< seconds that a rank waits for the others
   bool deterministic = false;
 };
@@ -44,6 +49,9 @@ public:
 
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
+
+  /// Whether `connect` has a use for the outputs that the session allocates.
+  virtual bool wantsOutputs() const { return false; }
 
   /// Connects all groups and makes what collectives need. Called once; all
   /// ranks call it. `setup.program` outlives the communicator. `Rejected` names

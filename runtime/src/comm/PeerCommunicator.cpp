@@ -2,8 +2,9 @@
 //
 // See the header for the protocol. A block of each rank's memory holds, at the
 // same offsets on all: a mark, a word that is 1, each group's flags, each
-// group's staging. Staging is for outputs that the others can't write: those of
-// the caller, and inputs that are outputs.
+// group's staging. Bytes land where the sender knows a place without asking: in
+// the arena, in the outputs that the session allocates, and in staging for all
+// else. A receiver whose output is not where its bytes land takes them there.
 //
 //===----------------------------------------------------------------------===//
 #include "PeerCommunicator.h"
@@ -40,7 +41,7 @@ PeerOptions PeerOptions::fromEnvironment() {
   const char *wait = std::getenv("FUSION_PEER_WAIT");
   const char *flag = std::getenv("FUSION_PEER_FLAG");
   options.spins = wait && !std::strcmp(wait, "spin");
-  options.copiesFlags = flag && !std::strcmp(flag, "copy");
+  options.copiesFlags = options.spins || (flag && !std::strcmp(flag, "copy"));
   return options;
 }
 
@@ -58,6 +59,9 @@ namespace {
 struct GroupPlace {
   Group group;
   uint64_t flags = 0, staging = 0, stagingSize = 0;
+  /// What a member brings to itself goes its own way.
+  CUstream beside = nullptr;
+  CUevent fork = nullptr, join = nullptr;
 
   uint32_t members() const { return uint32_t(group.ranks.size()); }
   /// The word of the member at `position`.
@@ -73,9 +77,11 @@ public:
                    std::shared_ptr<Rendezvous> rendezvous, PeerOptions options)
       : ownRank(rank), ranks(size), rendezvous(std::move(rendezvous)),
         options(options) {}
+  ~PeerCommunicator() override;
 
   uint32_t rank() const override { return ownRank; }
   uint32_t size() const override { return ranks; }
+  bool wantsOutputs() const override { return true; }
   Status connect(const DeviceSetup &setup) override;
   Status enqueue(const CollectiveRun &run, CUstream stream) override;
   uint64_t bytes() const override { return memory ? memory->bytes() : 0; }
@@ -86,18 +92,17 @@ public:
 private:
   friend class PeerCollective;
   uint64_t stagingOf(const Command &command, const GroupPlace &place) const;
+  Status makeBeside(GroupPlace &place) const;
+  Status makeOne();
 
   uint32_t ownRank, ranks;
   std::shared_ptr<Rendezvous> rendezvous;
   PeerOptions options;
+  DeviceSetup setup;
   const Driver *driver = nullptr;
-  CUcontext context = nullptr;
-  char *arena = nullptr;
-  uint64_t arenaSize = 0;
-  int64_t largestBatch = 0;
-  const Program *program = nullptr;
   std::vector<GroupPlace> places;
   uint64_t flagsEnd = 0; ///< of all groups
+  bool isAborted = false;
   std::unique_ptr<PeerMemory> memory;
   std::unique_ptr<SpinKernel> spin;
   Counts total{"peer", 0, 0};
@@ -121,20 +126,30 @@ private:
     char *target;
     Box box;
   };
-  Status placeStaging();
-  bool isInArena(const char *pointer) const {
-    return pointer >= owner.arena && pointer < owner.arena + owner.arenaSize;
-  }
+  /// Where bytes of the others land: at an offset of a region of each member.
+  struct Landing {
+    Region region;
+    uint64_t offset;
+  };
+  Status placeOutputs();
+  /// Where a run's output lies if it is the session's own, or null.
+  const char *sessionOutput(size_t operand) const;
   const Mapping &mappingOf(uint32_t position) const {
     return (*owner.memory)[place.group.ranks[position]];
   }
-  /// Where member `to` has byte 0 of a part's output for others to write.
-  char *outputAt(size_t part, uint32_t to) const;
+  /// Where the others put byte 0 of a part's output for member `to`.
+  char *landingAt(size_t part, uint32_t to) const {
+    const Landing &landing = landings[part];
+    return mappingOf(to).at[landing.region] + landing.offset;
+  }
   bool sends(uint32_t from, uint32_t to) const;
   void add(std::vector<Copy> &copies, Copy copy) const;
   std::vector<Copy> copiesTo(uint32_t to) const;
-  std::vector<Copy> copiesFromStaging() const;
-  Status copy(const std::vector<Copy> &copies);
+  std::vector<Copy> copiesToSelf() const;
+  std::vector<Copy> copiesFromLanding() const;
+  Status copy(const std::vector<Copy> &copies, CUstream on);
+  /// What comes next on `to` follows what is on `from`.
+  Status order(CUstream from, CUevent event, CUstream to);
   Status tell(uint32_t position, uint64_t word);
   Status waitFor(uint64_t firstWord, const std::vector<uint32_t> &positions);
   Status flush();
@@ -147,12 +162,9 @@ private:
   const GroupPlace &place;
   CUstream stream;
   uint32_t self, members;
-  /// By part: where its output lies in staging, or none.
-  std::vector<uint64_t> staged;
+  std::vector<Landing> landings; ///< by part
   std::vector<CUstreamBatchMemOpParams> pending;
 };
-
-constexpr uint64_t kNotStaged = ~uint64_t(0);
 
 } // namespace
 
@@ -160,7 +172,7 @@ constexpr uint64_t kNotStaged = ~uint64_t(0);
 // Connecting
 //===----------------------------------------------------------------------===//
 
-/// Bytes of staging for a command at the largest batch: as `placeStaging` takes
+/// Bytes of staging for a command at the largest batch: as `placeOutputs` takes
 /// them at a run.
 uint64_t PeerCommunicator::stagingOf(const Command &command,
                                      const GroupPlace &place) const {
@@ -171,28 +183,68 @@ uint64_t PeerCommunicator::stagingOf(const Command &command,
     PartBuffer buffer;
     buffer.dtype = part.dtype;
     for (Affine dim : part.shape)
-      buffer.shape.push_back(evaluate(dim, largestBatch).value_or(0));
+      buffer.shape.push_back(evaluate(dim, setup.batch).value_or(0));
     operand += part.inPlace ? 1 : 2;
-    SegmentKind kind =
-        program->segments[command.operands[operand - 1].range.segment].kind;
+    uint32_t segment = command.operands[operand - 1].range.segment;
+    SegmentKind kind = setup.program->segments[segment].kind;
     bool isOutside = kind == SegmentKind::Input || kind == SegmentKind::Output;
+    if (isOutside && segment < setup.outputBuffers.size() &&
+        setup.outputBuffers[segment])
+      isOutside = false;
     if (isOutside || (part.inPlace && call.op == CollectiveOp::Permute))
       size += aligned(outputBytes(call, buffer, place.members()));
   }
   return size;
 }
 
-Status PeerCommunicator::connect(const DeviceSetup &setup) {
+Status PeerCommunicator::makeBeside(GroupPlace &place) const {
+  FUSION_RT_TRY(
+      driver->check(driver->streamCreate(&place.beside, kStreamNonBlocking),
+                    "cuStreamCreate"));
+  for (CUevent *event : {&place.fork, &place.join})
+    FUSION_RT_TRY(driver->check(driver->eventCreate(event, kEventDisableTiming),
+                                "cuEventCreate"));
+  return {};
+}
+
+/// The word that is 1; and whether there are stream memory operations.
+Status PeerCommunicator::makeOne() {
+  CUdeviceptr one = address((*memory)[ownRank].at[kBlock] + kOneOffset);
+  if (!options.spins) {
+    CUstreamBatchMemOpParams write{kMemOpWrite, one, 1, 0, 0, 0};
+    CUresult result = driver->streamBatchMemOp(memory->stream(), 1, &write, 0);
+    if (result != kErrorNotSupported)
+      return driver->check(result, "cuStreamBatchMemOp");
+    options.spins = options.copiesFlags = true;
+  }
+  auto loaded = SpinKernel::load(*driver);
+  if (!loaded)
+    return loaded.status();
+  spin = std::move(*loaded);
+  return driver->check(driver->fillWords(one, 1, 1, memory->stream()),
+                       "cuMemsetD32Async");
+}
+
+PeerCommunicator::~PeerCommunicator() {
+  if (isAborted)
+    return;
+  for (const GroupPlace &place : places) {
+    for (CUevent event : {place.fork, place.join})
+      if (event)
+        driver->eventDestroy(event);
+    if (place.beside)
+      driver->streamDestroy(place.beside);
+  }
+}
+
+Status PeerCommunicator::connect(const DeviceSetup &given) {
+  setup = given;
   driver = setup.driver;
-  context = setup.context;
-  arena = setup.arena;
-  arenaSize = setup.arenaSize;
-  largestBatch = setup.batch;
-  program = setup.program;
   uint64_t end = kFlagsOffset;
   std::set<uint32_t> others;
   for (const Group &group : setup.groups) {
-    places.push_back({group, end, 0, 0});
+    places.push_back({group, end});
+    FUSION_RT_TRY(makeBeside(places.back()));
     if (group.ranks.size() > kMostPeers)
       continue;
     end += aligned(8 * group.ranks.size());
@@ -200,7 +252,7 @@ Status PeerCommunicator::connect(const DeviceSetup &setup) {
   }
   others.erase(ownRank);
   flagsEnd = end;
-  for (const Command &command : program->commands) {
+  for (const Command &command : setup.program->commands) {
     if (command.kind != CommandKind::Collective ||
         !isMove(command.collective.op))
       continue;
@@ -217,20 +269,11 @@ Status PeerCommunicator::connect(const DeviceSetup &setup) {
 
   memory = std::make_unique<PeerMemory>(*driver, ownRank, ranks, *rendezvous,
                                         setup.timeout);
-  FUSION_RT_TRY(memory->open(arena, arenaSize, end, flagsEnd,
+  FUSION_RT_TRY(memory->open({setup.arena, setup.arenaSize},
+                             {setup.outputs, setup.outputsSize}, end, flagsEnd,
                              {others.begin(), others.end()}));
-  FUSION_RT_TRY(driver->check(
-      driver->fillWords(address((*memory)[ownRank].block + kOneOffset), 1, 1,
-                       memory->stream()),
-      "cuMemsetD32Async"));
-  FUSION_RT_TRY(memory->wait(setup.timeout));
-  if (options.spins) {
-    auto loaded = SpinKernel::load(*driver);
-    if (!loaded)
-      return loaded.status();
-    spin = std::move(*loaded);
-  }
-  return {};
+  FUSION_RT_TRY(makeOne());
+  return memory->wait(setup.timeout);
 }
 
 /// Sets all flags again and again: each wait of a step goes by, and its reset
@@ -238,12 +281,13 @@ Status PeerCommunicator::connect(const DeviceSetup &setup) {
 void PeerCommunicator::abort() {
   if (!memory)
     return;
-  ContextScope scope(*driver, context);
-  char *flags = (*memory)[ownRank].block + kFlagsOffset;
+  ContextScope scope(*driver, setup.context);
+  isAborted = true;
+  char *flags = (*memory)[ownRank].at[kBlock] + kFlagsOffset;
   double end = monotonicSeconds() + kAbortSeconds;
   while (monotonicSeconds() < end) {
     if (driver->fillWords(address(flags), 1, (flagsEnd - kFlagsOffset) / 4,
-                         memory->stream()) != kSuccess ||
+                          memory->stream()) != kSuccess ||
         !memory->wait(end - monotonicSeconds()).ok())
       break;
   }
@@ -254,30 +298,42 @@ void PeerCommunicator::abort() {
 // One collective
 //===----------------------------------------------------------------------===//
 
-Status PeerCollective::placeStaging() {
+const char *PeerCollective::sessionOutput(size_t operand) const {
+  const ByteRange &range =
+      owner.setup.program->commands[run.command].operands[operand].range;
+  char *buffer = owner.setup.outputBuffers[range.segment];
+  return buffer ? buffer + range.offset : nullptr;
+}
+
+Status PeerCollective::placeOutputs() {
+  const DeviceSetup &setup = owner.setup;
+  bool hasOutputs = !setup.outputBuffers.empty();
   uint64_t end = 0;
-  for (const PartBuffer &part : run.parts) {
+  size_t operand = 0;
+  for (size_t i = 0; i < run.parts.size(); ++i) {
+    const PartBuffer &part = run.parts[i];
+    if (hasOutputs)
+      operand += call.parts[i].inPlace ? 1 : 2;
     bool isSwapped =
         part.output == part.input && call.op == CollectiveOp::Permute;
-    if (isInArena(part.output) && !isSwapped) {
-      staged.push_back(kNotStaged);
+    if (!isSwapped && part.output >= setup.arena &&
+        part.output < setup.arena + setup.arenaSize) {
+      landings.push_back({kArena, uint64_t(part.output - setup.arena)});
       continue;
     }
-    staged.push_back(end);
+    // Whatever buffer this rank has been given: the others know of this one.
+    if (hasOutputs && !isSwapped)
+      if (const char *output = sessionOutput(operand - 1)) {
+        landings.push_back({kOutputs, uint64_t(output - setup.outputs)});
+        continue;
+      }
+    landings.push_back({kBlock, place.staging + end});
     end += aligned(outputBytes(call, part, members));
   }
   if (end > place.stagingSize)
     return Status(Code::Internal, "a collective needs more staging than was "
                                   "planned");
   return {};
-}
-
-char *PeerCollective::outputAt(size_t part, uint32_t to) const {
-  if (to == self)
-    return run.parts[part].output;
-  if (staged[part] != kNotStaged)
-    return mappingOf(to).block + place.staging + staged[part];
-  return mappingOf(to).arena + (run.parts[part].output - owner.arena);
 }
 
 bool PeerCollective::sends(uint32_t from, uint32_t to) const {
@@ -307,47 +363,50 @@ void PeerCollective::add(std::vector<Copy> &copies, Copy copy) const {
   copies.push_back(copy);
 }
 
-/// What this rank brings to member `to`.
+/// What this rank brings to another member.
 std::vector<PeerCollective::Copy> PeerCollective::copiesTo(uint32_t to) const {
   std::vector<Copy> copies;
   for (size_t i = 0; i < run.parts.size(); ++i) {
     Box box = boxOf(call, run.parts[i], self, to, members);
     add(copies,
-        {run.parts[i].input + box.source, outputAt(i, to) + box.target, box});
+        {run.parts[i].input + box.source, landingAt(i, to) + box.target, box});
   }
   return copies;
 }
 
-/// What the others left in staging goes to its place.
-std::vector<PeerCollective::Copy> PeerCollective::copiesFromStaging() const {
+std::vector<PeerCollective::Copy> PeerCollective::copiesToSelf() const {
   std::vector<Copy> copies;
-  const char *staging = (*owner.memory)[owner.ownRank].block + place.staging;
-  for (size_t i = 0; i < run.parts.size(); ++i) {
-    if (staged[i] == kNotStaged)
-      continue;
+  for (const PartBuffer &part : run.parts) {
+    Box box = boxOf(call, part, self, self, members);
+    add(copies, {part.input + box.source, part.output + box.target, box});
+  }
+  return copies;
+}
+
+/// What the others left elsewhere goes to its place.
+std::vector<PeerCollective::Copy> PeerCollective::copiesFromLanding() const {
+  std::vector<Copy> copies;
+  for (size_t i = 0; i < run.parts.size(); ++i)
     for (uint32_t from = 0; from < members; ++from) {
       Box box = boxOf(call, run.parts[i], from, self, members);
       if (from == self || box.bytes() == 0)
         continue;
       box.sourcePitch = box.targetPitch;
       box.sourceSlice = box.targetSlice;
-      add(copies, {staging + staged[i] + box.target,
+      add(copies, {landingAt(i, self) + box.target,
                    run.parts[i].output + box.target, box});
     }
-  }
   return copies;
 }
 
-Status PeerCollective::copy(const std::vector<Copy> &copies) {
-  if (!copies.empty())
-    FUSION_RT_TRY(flush());
+Status PeerCollective::copy(const std::vector<Copy> &copies, CUstream on) {
   for (const Copy &each : copies) {
     const Box &box = each.box;
     if (box.isOneRow()) {
-      FUSION_RT_TRY(driver.check(driver.copyOnDevice(address(each.target),
-                                                     address(each.source),
-                                                     box.width, stream),
-                                 "cuMemcpyDtoDAsync"));
+      FUSION_RT_TRY(
+          driver.check(driver.copyOnDevice(address(each.target),
+                                           address(each.source), box.width, on),
+                       "cuMemcpyDtoDAsync"));
       continue;
     }
     CUDA_MEMCPY3D boxes{};
@@ -363,21 +422,27 @@ Status PeerCollective::copy(const std::vector<Copy> &copies) {
     boxes.width = box.width;
     boxes.height = box.height;
     boxes.depth = box.depth;
-    FUSION_RT_TRY(
-        driver.check(driver.copyBox(&boxes, stream), "cuMemcpy3DAsync"));
+    FUSION_RT_TRY(driver.check(driver.copyBox(&boxes, on), "cuMemcpy3DAsync"));
   }
   return {};
 }
 
+Status PeerCollective::order(CUstream from, CUevent event, CUstream to) {
+  FUSION_RT_TRY(driver.check(driver.eventRecord(event, from), "cuEventRecord"));
+  return driver.check(driver.streamWaitEvent(to, event, 0),
+                      "cuStreamWaitEvent");
+}
+
 /// Sets the word at offset `word` of a member's block.
 Status PeerCollective::tell(uint32_t position, uint64_t word) {
-  CUdeviceptr target = address(mappingOf(position).block + word);
+  CUdeviceptr target = address(mappingOf(position).at[kBlock] + word);
   if (owner.options.copiesFlags) {
     FUSION_RT_TRY(flush());
     return driver.check(
         driver.copyOnDevice(
-            target, address((*owner.memory)[owner.ownRank].block + kOneOffset),
-            4, stream),
+            target,
+            address((*owner.memory)[owner.ownRank].at[kBlock] + kOneOffset), 4,
+            stream),
         "cuMemcpyDtoDAsync");
   }
   pending.push_back({kMemOpWrite, target, 1, 0, 0, 0});
@@ -390,7 +455,8 @@ Status PeerCollective::waitFor(uint64_t firstWord,
                                const std::vector<uint32_t> &positions) {
   if (positions.empty())
     return {};
-  CUdeviceptr words = address((*owner.memory)[owner.ownRank].block + firstWord);
+  CUdeviceptr words =
+      address((*owner.memory)[owner.ownRank].at[kBlock] + firstWord);
   if (owner.spin) {
     FUSION_RT_TRY(flush());
     uint64_t mask = 0;
@@ -430,7 +496,7 @@ Status PeerCollective::clear() {
 }
 
 Status PeerCollective::enqueue() {
-  FUSION_RT_TRY(placeStaging());
+  FUSION_RT_TRY(placeOutputs());
   // Each member begins with another, so that all links are used at once.
   std::vector<uint32_t> targets, sources;
   for (uint32_t step = 1; step < members; ++step) {
@@ -441,6 +507,12 @@ Status PeerCollective::enqueue() {
     if (sends(from, self))
       sources.push_back(from);
   }
+  // Nobody else has to do with these bytes: they need not wait in the line.
+  std::vector<Copy> own = copiesToSelf();
+  bool isForked = !own.empty() && !(targets.empty() && sources.empty());
+  if (isForked)
+    FUSION_RT_TRY(order(stream, place.fork, place.beside));
+  FUSION_RT_TRY(copy(own, isForked ? place.beside : stream));
   for (uint32_t from : sources)
     FUSION_RT_TRY(tell(from, place.ready(self)));
   for (uint32_t to : targets) {
@@ -448,13 +520,15 @@ Status PeerCollective::enqueue() {
     std::vector<Copy> copies = copiesTo(to);
     for (const Copy &each : copies)
       owner.total.bytesSent += each.box.bytes();
-    FUSION_RT_TRY(copy(copies));
+    FUSION_RT_TRY(flush());
+    FUSION_RT_TRY(copy(copies, stream));
     FUSION_RT_TRY(tell(to, place.done(self)));
   }
-  FUSION_RT_TRY(copy(copiesTo(self))); // while the others' bytes arrive
   FUSION_RT_TRY(waitFor(place.done(0), sources));
   FUSION_RT_TRY(flush());
-  FUSION_RT_TRY(copy(copiesFromStaging()));
+  FUSION_RT_TRY(copy(copiesFromLanding(), stream));
+  if (isForked)
+    FUSION_RT_TRY(order(place.beside, place.join, stream));
   return getsZeros(call, self) ? clear() : Status();
 }
 

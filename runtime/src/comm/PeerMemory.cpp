@@ -26,18 +26,18 @@ namespace {
 /// What a rank tells of its memory.
 struct Offer {
   char host[64] = {}; ///< the boot of the machine it is on
-  CUipcMemHandle arena = {}, block = {};
-  uint64_t arenaSize = 0, blockSize = 0;
+  CUipcMemHandle handles[kRegions] = {};
+  uint64_t sizes[kRegions] = {};
 };
 
 /// What a rank writes to the start of its memory.
 struct Mark {
-  uint32_t magic, rank, isArena, unused;
+  uint32_t magic, rank, region, unused;
 };
 } // namespace
 
-static Mark markOf(uint32_t rank, bool isArena) {
-  return {0x46757345, rank, isArena, ~rank};
+static Mark markOf(uint32_t rank, unsigned region) {
+  return {0x46757345, rank, region, ~rank};
 }
 
 static CUdeviceptr address(const char *pointer) {
@@ -50,12 +50,12 @@ PeerMemory::~PeerMemory() {
   for (uint32_t other = 0; other < mappings.size(); ++other) {
     if (other == rank)
       continue;
-    for (char *memory : {mappings[other].arena, mappings[other].block})
+    for (char *memory : mappings[other].at)
       if (memory)
         driver.ipcCloseMemHandle(address(memory));
   }
-  if (mappings[rank].block)
-    driver.memFree(address(mappings[rank].block));
+  if (char *block = mappings[rank].at[kBlock])
+    driver.memFree(address(block));
   if (side)
     driver.streamDestroy(side);
 }
@@ -73,13 +73,13 @@ Status PeerMemory::wait(double seconds) const {
 }
 
 Status PeerMemory::make(uint64_t size, uint64_t zeroed) {
-  blockSize = (size + kGranularity - 1) / kGranularity * kGranularity;
+  size = (size + kGranularity - 1) / kGranularity * kGranularity;
   FUSION_RT_TRY(driver.check(driver.streamCreate(&side, kStreamNonBlocking),
                              "cuStreamCreate"));
   CUdeviceptr memory = 0;
-  FUSION_RT_TRY(
-      driver.check(driver.memAlloc(&memory, blockSize), "cuMemAlloc"));
-  mappings[rank].block = reinterpret_cast<char *>(memory);
+  FUSION_RT_TRY(driver.check(driver.memAlloc(&memory, size), "cuMemAlloc"));
+  mappings[rank].at[kBlock] = reinterpret_cast<char *>(memory);
+  sizes[kBlock] = size;
   FUSION_RT_TRY(driver.check(driver.fillBytes(memory, 0, zeroed, side),
                              "cuMemsetD8Async"));
   return wait(timeout);
@@ -121,18 +121,19 @@ Status PeerMemory::map(uint32_t other, const std::vector<char> &bytes) {
   offer.host[sizeof(offer.host) - 1] = 0;
   if (bootId() != offer.host)
     return Status(Code::Environment, name + " is on another host");
-  if (offer.arenaSize != arenaSize || offer.blockSize != blockSize)
+  if (std::memcmp(offer.sizes, sizes, sizeof(sizes)) != 0)
     return Status(Code::Rejected, name + " plans other memory");
-  auto open = [&](const CUipcMemHandle &handle, char *&to) {
+  for (unsigned region = 0; region < kRegions; ++region) {
+    if (sizes[region] == 0)
+      continue;
     CUdeviceptr memory = 0;
-    FUSION_RT_TRY(driver.check(
-        driver.ipcOpenMemHandle(&memory, handle, kIpcEnablePeerAccess),
-        ("cuIpcOpenMemHandle of " + name).c_str()));
-    to = reinterpret_cast<char *>(memory);
-    return Status();
-  };
-  FUSION_RT_TRY(open(offer.block, mappings[other].block));
-  return arenaSize == 0 ? Status() : open(offer.arena, mappings[other].arena);
+    FUSION_RT_TRY(
+        driver.check(driver.ipcOpenMemHandle(&memory, offer.handles[region],
+                                             kIpcEnablePeerAccess),
+                     ("cuIpcOpenMemHandle of " + name).c_str()));
+    mappings[other].at[region] = reinterpret_cast<char *>(memory);
+  }
+  return {};
 }
 
 Status PeerMemory::read(void *to, const char *from, uint64_t size) {
@@ -143,14 +144,14 @@ Status PeerMemory::read(void *to, const char *from, uint64_t size) {
 
 /// Marks this rank's memory.
 Status PeerMemory::mark() {
-  for (bool isArena : {false, true}) {
-    char *memory = isArena ? mappings[rank].arena : mappings[rank].block;
-    if (isArena && arenaSize < sizeof(Mark))
+  for (unsigned region = 0; region < kRegions; ++region) {
+    if (sizes[region] < sizeof(Mark))
       continue;
-    Mark own = markOf(rank, isArena);
-    FUSION_RT_TRY(driver.check(
-        driver.copyToDevice(address(memory), &own, sizeof(own), side),
-        "cuMemcpyHtoDAsync"));
+    Mark own = markOf(rank, region);
+    FUSION_RT_TRY(
+        driver.check(driver.copyToDevice(address(mappings[rank].at[region]),
+                                         &own, sizeof(own), side),
+                     "cuMemcpyHtoDAsync"));
     FUSION_RT_TRY(wait(timeout));
   }
   return {};
@@ -158,13 +159,11 @@ Status PeerMemory::mark() {
 
 Status PeerMemory::verify(const std::vector<uint32_t> &others) {
   for (uint32_t other : others)
-    for (bool isArena : {false, true}) {
-      if (isArena && arenaSize < sizeof(Mark))
+    for (unsigned region = 0; region < kRegions; ++region) {
+      if (sizes[region] < sizeof(Mark))
         continue;
-      Mark wanted = markOf(other, isArena), found{};
-      FUSION_RT_TRY(
-          read(&found, isArena ? mappings[other].arena : mappings[other].block,
-               sizeof(found)));
+      Mark wanted = markOf(other, region), found{};
+      FUSION_RT_TRY(read(&found, mappings[other].at[region], sizeof(found)));
       if (std::memcmp(&wanted, &found, sizeof(found)) != 0)
         return Status(Code::Environment, "the memory opened for rank " +
                                              std::to_string(other) +
@@ -173,27 +172,26 @@ Status PeerMemory::verify(const std::vector<uint32_t> &others) {
   return {};
 }
 
-Status PeerMemory::open(char *arena, uint64_t size, uint64_t blockBytes,
+Status PeerMemory::open(Range arena, Range outputs, uint64_t blockBytes,
                         uint64_t zeroed, const std::vector<uint32_t> &others) {
-  arenaSize = size;
-  mappings[rank].arena = arena;
+  Mapping &own = mappings[rank];
+  own.at[kArena] = arena.memory;
+  own.at[kOutputs] = outputs.memory;
+  sizes[kArena] = arena.size;
+  sizes[kOutputs] = outputs.size;
   Offer offer;
-  std::vector<char> saved(arenaSize < sizeof(Mark) ? 0 : sizeof(Mark));
   auto prepare = [&]() -> Status {
     FUSION_RT_TRY(make(blockBytes, zeroed));
-    if (!saved.empty())
-      FUSION_RT_TRY(read(saved.data(), arena, saved.size()));
     FUSION_RT_TRY(mark());
     std::strncpy(offer.host, bootId().c_str(), sizeof(offer.host) - 1);
-    offer.arenaSize = arenaSize;
-    offer.blockSize = blockSize;
-    FUSION_RT_TRY(driver.check(
-        driver.ipcGetMemHandle(&offer.block, address(mappings[rank].block)),
-        "cuIpcGetMemHandle"));
-    if (arenaSize == 0)
-      return {};
-    return driver.check(driver.ipcGetMemHandle(&offer.arena, address(arena)),
-                        "cuIpcGetMemHandle");
+    std::memcpy(offer.sizes, sizes, sizeof(sizes));
+    for (unsigned region = 0; region < kRegions; ++region)
+      if (sizes[region] != 0)
+        FUSION_RT_TRY(
+            driver.check(driver.ipcGetMemHandle(&offer.handles[region],
+                                                address(own.at[region])),
+                         "cuIpcGetMemHandle"));
+    return {};
   };
   FUSION_RT_TRY(agree("made", prepare()));
 
@@ -212,15 +210,15 @@ Status PeerMemory::open(char *arena, uint64_t size, uint64_t blockBytes,
   };
   FUSION_RT_TRY(agree("open", connect()));
 
-  auto restore = [&]() -> Status {
-    if (!saved.empty())
-      FUSION_RT_TRY(driver.check(
-          driver.copyToDevice(address(arena), saved.data(), saved.size(), side),
-          "cuMemcpyHtoDAsync"));
-    FUSION_RT_TRY(driver.check(
-        driver.fillBytes(address(mappings[rank].block), 0, sizeof(Mark), side),
-        "cuMemsetD8Async"));
+  auto clean = [&]() -> Status {
+    for (unsigned region = 0; region < kRegions; ++region)
+      if (sizes[region] != 0)
+        FUSION_RT_TRY(driver.check(
+            driver.fillBytes(address(own.at[region]), 0,
+                             std::min<uint64_t>(sizes[region], sizeof(Mark)),
+                             side),
+            "cuMemsetD8Async"));
     return wait(timeout);
   };
-  return agree("ready", restore());
+  return agree("ready", clean());
 }

@@ -1,8 +1,9 @@
 //===- PeerMemory.h - Memory of the other ranks' GPUs -----------*- C++ -*-===//
 //
-// What a rank lets the others write: its arena, and a block of its own with
-// flags and staging. Both are opened once by all ranks that share a group.
-// Either all ranks succeed, or all get the same error.
+// What a rank lets the others write: its arena, the outputs that its session
+// allocates, and a block of its own with flags and staging. All are opened once
+// by all ranks that share a group. Either all ranks succeed, or all get the
+// same error.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_RUNTIME_COMM_PEERMEMORY_H
@@ -16,9 +17,17 @@
 
 namespace fusion::rt::peer {
 
-/// Addresses at which this process reaches a rank's memory.
+enum Region : unsigned { kBlock, kArena, kOutputs, kRegions };
+
+/// Memory of one allocation, from its start on.
+struct Range {
+  char *memory = nullptr;
+  uint64_t size = 0;
+};
+
+/// Addresses at which this process reaches a rank's memory; null: it has none.
 struct Mapping {
-  char *arena = nullptr, *block = nullptr;
+  char *at[kRegions] = {};
 };
 
 /// The context is current in all functions.
@@ -34,11 +43,11 @@ public:
   /// Makes a block of at least `blockSize` bytes, the first `zeroed` of them
   /// zero, and opens those of `others`. All ranks call it. `Environment` names
   /// the rank whose memory can't be shared.
-  Status open(char *arena, uint64_t arenaSize, uint64_t blockSize,
-              uint64_t zeroed, const std::vector<uint32_t> &others);
+  Status open(Range arena, Range outputs, uint64_t blockSize, uint64_t zeroed,
+              const std::vector<uint32_t> &others);
 
   const Mapping &operator[](uint32_t other) const { return mappings[other]; }
-  uint64_t bytes() const { return blockSize; }
+  uint64_t bytes() const { return sizes[kBlock]; }
   /// For work beside the collectives.
   cuda::CUstream stream() const { return side; }
   /// Until `stream()` has done its work.
@@ -60,7 +69,7 @@ private:
   Rendezvous &rendezvous;
   double timeout;
   std::vector<Mapping> mappings; ///< by rank; this one's are its own
-  uint64_t arenaSize = 0, blockSize = 0;
+  uint64_t sizes[kRegions] = {}; ///< the same on all ranks
   cuda::CUstream side = nullptr;
   bool isAbandoned = false;
 };

@@ -16,6 +16,32 @@
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
+/// Outputs that collectives write are made before ranks connect, if others are
+/// to write them: later it is too late.
+Status CudaExecutor::shareOutputs(DeviceSetup &setup) {
+  auto isOutput = [&](const Operand &operand) {
+    return operand.writes &&
+           program.segments[operand.range.segment].kind == SegmentKind::Output;
+  };
+  bool anyOutput =
+      std::any_of(program.commands.begin(), program.commands.end(),
+                  [&](const Command &command) {
+                    return command.kind == CommandKind::Collective &&
+                           std::any_of(command.operands.begin(),
+                                       command.operands.end(), isOutput);
+                  });
+  if (!anyOutput || !options.deviceCommunicator->wantsOutputs())
+    return {};
+  uint64_t before = stagingSize;
+  auto memory = stagingFor(program.outputs.front().segment);
+  if (!memory)
+    return memory.status();
+  setup.outputs = stagingBlocks.back();
+  setup.outputsSize = stagingSize - before;
+  setup.outputBuffers = staging;
+  return {};
+}
+
 Status CudaExecutor::connectRanks() {
   std::shared_ptr<DeviceCommunicator> &ranks = options.deviceCommunicator;
   uint32_t size = rankCount(program.mesh);
@@ -41,6 +67,7 @@ Status CudaExecutor::connectRanks() {
   setup.groups = groups;
   setup.arena = arena;
   setup.arenaSize = arenaSize;
+  FUSION_RT_TRY(shareOutputs(setup));
   setup.batch = program.maxBatch;
   setup.timeout = options.timeout;
   setup.deterministic = options.deterministic;

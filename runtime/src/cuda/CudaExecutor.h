@@ -91,6 +91,7 @@ private:
   Status allocate();
   Status createStream(uint32_t index);
   Status connectRanks();
+  Status shareOutputs(DeviceSetup &setup);
   Status loadKernels();
   Status loadPtx(const std::string &gpu);
   Expected<char *> allocateBytes(uint64_t size, const char *what);

@@ -13,6 +13,9 @@
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
+/// Allocations that are smaller share one of these.
+static constexpr uint64_t kDriverBlock = 2 << 20;
+
 /// Before anything is allocated: the limit, and what the device has.
 Status CudaExecutor::checkMemory(uint64_t more) {
   FUSION_RT_TRY(
@@ -29,7 +32,10 @@ Status CudaExecutor::checkMemory(uint64_t more) {
 
 Expected<char *> CudaExecutor::allocateBytes(uint64_t size, const char *what) {
   CUdeviceptr pointer = 0;
-  CUresult result = driver->memAlloc(&pointer, size);
+  // What other ranks may open has a block of the driver's for itself.
+  uint64_t blocks = options.deviceCommunicator ? kDriverBlock : 1;
+  CUresult result =
+      driver->memAlloc(&pointer, (size + blocks - 1) / blocks * blocks);
   if (result == kErrorOutOfMemory)
     return outOfMemory(program, memory().total() + size,
                        std::string("the GPU gives no ") + bytesText(size) +

@@ -34,7 +34,8 @@ constexpr CUresult kSuccess = 0, kErrorOutOfMemory = 2, kErrorDeinitialized = 4,
                    kErrorStub = 34, kErrorNoDevice = 100,
                    kErrorInvalidDevice = 101, kErrorNoBinary = 209,
                    kErrorInvalidPtx = 218, kErrorPtxVersion = 222,
-                   kErrorNotFound = 500, kErrorNotReady = 600;
+                   kErrorNotFound = 500, kErrorNotReady = 600,
+                   kErrorNotSupported = 801;
 constexpr int kAttributeMajor = 75, kAttributeMinor = 76;
 constexpr int kPointerMemoryType = 2; ///< CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 constexpr int kPointerDevice = 9;     ///< CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL

@@ -17,7 +17,6 @@ static constexpr double kPatience = 20; ///< seconds for a graph
 const std::vector<PeerMode> &test::peerModes() {
   static const std::vector<PeerMode> modes = {{"value+write", {false, false}},
                                               {"value+copy", {false, true}},
-                                              {"spin+write", {true, false}},
                                               {"spin+copy", {true, true}}};
   return modes;
 }

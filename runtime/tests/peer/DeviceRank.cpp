@@ -111,7 +111,7 @@ DeviceRunner::~DeviceRunner() {
   communicator.reset();
   if (!device)
     return;
-  for (char *memory : {device->arena, outside})
+  for (char *memory : {device->arena, outside, outputs})
     if (memory)
       device->driver.memFree(deviceAddress(memory));
 }
@@ -121,18 +121,20 @@ Status DeviceRunner::connect(const std::vector<Group> &groups) {
   device = std::make_unique<DeviceRank>(ownRank, kSuiteArena);
   stream = device->makeStream();
   outside = device->allocate(kSuiteArena);
-  // A broadcast of the most bytes that a run may need in staging.
+  // A swap in place of the most bytes that a run may need in staging.
   program.segments.push_back({SegmentKind::Input, kSuiteStaging});
   program.segments.push_back({SegmentKind::Output, kSuiteStaging});
   for (const Group &group : groups) {
     Command command;
     command.kind = CommandKind::Collective;
     command.stream = group.stream;
-    command.collective.op = CollectiveOp::Broadcast;
+    command.collective.op = CollectiveOp::Permute;
     command.collective.axes = group.axes;
-    command.collective.parts = {{DType::I8, {{0, int64_t(kSuiteStaging)}}}};
-    command.operands.push_back({{0, 0, kSuiteStaging}, true, false});
-    command.operands.push_back({{1, 0, kSuiteStaging}, false, true});
+    CollectivePart part;
+    part.shape = {{0, int64_t(kSuiteStaging)}};
+    part.inPlace = true;
+    command.collective.parts = {part};
+    command.operands = {{{1, 0, kSuiteStaging}, true, true}};
     program.commands.push_back(std::move(command));
   }
   DeviceSetup setup;
@@ -144,6 +146,12 @@ Status DeviceRunner::connect(const std::vector<Group> &groups) {
   setup.arena = device->arena;
   setup.arenaSize = device->arenaSize;
   setup.batch = 1;
+  if (sharesOutputs()) {
+    outputs = device->allocate(kSuiteArena);
+    setup.outputs = outputs;
+    setup.outputsSize = kSuiteArena;
+    setup.outputBuffers = {nullptr, outputs};
+  }
   communicator = makePeerCommunicator(ownRank, ranks, rendezvous, options.peer);
   return communicator->connect(setup);
 }
@@ -155,24 +163,48 @@ Status DeviceRunner::run(const CollectiveRun &host) {
   };
   uint32_t members = uint32_t(groups[host.group].ranks.size());
   CollectiveRun run = host;
+  CollectiveCall call = *host.call;
+  run.call = &call;
   std::vector<Place> places;
-  uint64_t used[2] = {0, 0};
-  auto take = [&](bool isOutside, uint64_t size) {
-    char *at = (isOutside ? outside : device->arena) + used[isOutside];
-    used[isOutside] += (size + 63) / 64 * 64;
+  uint64_t used[3] = {0, 0, 0}; // in the arena, outside, of the outputs
+  auto place = [&](unsigned where, uint64_t size) {
+    uint64_t at = used[where];
+    used[where] += (size + 63) / 64 * 64;
     return at;
   };
+  bool isCaller = options.placement == Placement::Caller;
+  bool givesOwn = options.placement == (ownRank % 2 ? Placement::OddCallers
+                                                    : Placement::EvenCallers);
+  Command command;
+  call.parts.clear();
   for (PartBuffer &part : run.parts) {
     uint64_t size = elementSize(part.dtype);
     for (int64_t dim : part.shape)
       size *= uint64_t(dim);
-    Place place{size, peer::outputBytes(*run.call, part, members),
+    Place sizes{size, peer::outputBytes(call, part, members),
                 part.input == part.output};
-    places.push_back(place);
-    part.input = take(options.isOutside, place.inputSize);
-    part.output = place.isInPlace ? const_cast<char *>(part.input)
-                                  : take(options.isOutside, place.outputSize);
+    places.push_back(sizes);
+    char *plain = isCaller ? outside : device->arena;
+    part.input = plain + place(isCaller, sizes.inputSize);
+    if (sizes.isInPlace)
+      part.output = const_cast<char *>(part.input);
+    else if (!sharesOutputs())
+      part.output = plain + place(isCaller, sizes.outputSize);
+    else {
+      uint64_t at = place(2, sizes.outputSize);
+      part.output = (givesOwn ? outside : outputs) + at;
+      command.operands.push_back({{0, 0, size}, true, false});
+      command.operands.push_back({{1, at, sizes.outputSize}, false, true});
+    }
+    if (sharesOutputs() && sizes.isInPlace)
+      command.operands.push_back({{0, 0, size}, true, true});
+    CollectivePart named;
+    named.dtype = part.dtype;
+    named.inPlace = sizes.isInPlace;
+    call.parts.push_back(named);
   }
+  run.command = program.commands.size();
+  program.commands.push_back(std::move(command));
   CUgraphExec graph = nullptr;
   if (options.isCaptured)
     graph = device->capture(

@@ -53,13 +53,18 @@ private:
   CUstream plain = nullptr;
 };
 
+/// Where a run's inputs and outputs lie: in the arena, in a caller's buffers,
+/// or inputs in the arena and outputs among those that the session allocates.
+/// Of the last, odd ranks give buffers of their own instead, or even ranks do.
+enum class Placement { Arena, Caller, OddCallers, EvenCallers };
+
 /// Runs collectives of host buffers on a device, for the suite. Each run takes
-/// fresh places in the arena, or outputs outside of it; is put on a stream
-/// directly, or captured and replayed twice.
+/// fresh places; is put on a stream directly, or captured and replayed twice.
 class DeviceRunner final : public Communicator {
 public:
   struct Options {
-    bool isOutside = false, isCaptured = false;
+    Placement placement = Placement::Arena;
+    bool isCaptured = false;
     PeerOptions peer;
   };
   DeviceRunner(uint32_t rank, uint32_t size,
@@ -75,13 +80,17 @@ public:
 private:
   uint32_t ownRank, ranks;
   std::shared_ptr<Rendezvous> rendezvous;
+  bool sharesOutputs() const {
+    return options.placement >= Placement::OddCallers;
+  }
+
   Options options;
   std::unique_ptr<DeviceRank> device;
   Program program;
   std::vector<Group> groups;
   std::unique_ptr<DeviceCommunicator> communicator;
   CUstream stream = nullptr;
-  char *outside = nullptr;
+  char *outside = nullptr, *outputs = nullptr;
 };
 
 } // namespace fusion::rt::test

@@ -48,14 +48,18 @@ static bool report(const char *what, const std::vector<std::string> &texts) {
   return isFine;
 }
 
+static const char *const kPlacements[] = {
+    "", ", a caller's buffers", ", the session's outputs on even ranks",
+    ", the session's outputs on odd ranks"};
+
 static bool conform(const Options &options, const PeerMode &mode,
-                    bool isOutside, bool isCaptured) {
+                    Placement placement, bool isCaptured) {
   Program program = meshProgram({options.ranks}, {{0}});
   auto make = [&](uint32_t rank, uint32_t size,
                   std::shared_ptr<Rendezvous> rendezvous) {
     return std::make_unique<DeviceRunner>(
         rank, size, std::move(rendezvous),
-        DeviceRunner::Options{isOutside, isCaptured, mode.options});
+        DeviceRunner::Options{placement, isCaptured, mode.options});
   };
   auto texts = onRanks(program, make, [&](Communicator &communicator) {
     std::vector<Group> groups = groupsOf(program, communicator.rank());
@@ -69,7 +73,7 @@ static bool conform(const Options &options, const PeerMode &mode,
     return std::string();
   });
   return report((std::string("conform ") + mode.name +
-                 (isOutside ? ", outputs outside" : "") +
+                 kPlacements[size_t(placement)] +
                  (isCaptured ? ", captured" : ""))
                     .c_str(),
                 texts);
@@ -123,9 +127,10 @@ int main(int argc, char **argv) {
     std::fflush(stdout);
   };
   forModes("conform", [&](const PeerMode &mode) {
-    for (bool isOutside : {false, true})
+    for (Placement placement : {Placement::Arena, Placement::Caller,
+                                Placement::OddCallers, Placement::EvenCallers})
       for (bool isCaptured : {false, true})
-        isFine &= conform(options, mode, isOutside, isCaptured);
+        isFine &= conform(options, mode, placement, isCaptured);
     clock();
   });
   if (options.has("raw"))

@@ -27,9 +27,10 @@ std::string test::checkRaw(CheckRank &self, Rows &rows) {
     if (other != self.rank)
       others.push_back(other);
   peer::PeerMemory memory(driver, self.rank, self.size, *self.rendezvous, 60);
-  mustBe(memory.open(device.arena, device.arenaSize, 1 << 20, 256, others),
-         "open");
-  char *remote = memory[(self.rank + 1) % self.size].arena;
+  mustBe(
+      memory.open({device.arena, device.arenaSize}, {}, 1 << 20, 256, others),
+      "open");
+  char *remote = memory[(self.rank + 1) % self.size].at[peer::kArena];
   Timer timer(self, streams[0]);
   for (uint64_t bytes : {uint64_t(4096), uint64_t(1) << 20, uint64_t(25) << 20,
                          uint64_t(256) << 20})

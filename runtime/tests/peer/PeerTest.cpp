@@ -40,22 +40,26 @@ void conform(std::vector<uint32_t> sizes,
     EXPECT_EQ(texts[rank], "") << "rank " << rank;
 }
 
+constexpr Placement kPlacements[] = {Placement::Arena, Placement::Caller,
+                                     Placement::OddCallers,
+                                     Placement::EvenCallers};
+
 TEST(PeerCommunicator, OneRank) { conform({1}, {{0}}, {}); }
 TEST(PeerCommunicator, TwoRanks) {
   for (const PeerMode &mode : peerModes())
-    for (bool isOutside : {false, true})
-      conform({2}, {{0}}, {isOutside, true, mode.options});
+    for (Placement placement : {Placement::Arena, Placement::Caller})
+      conform({2}, {{0}}, {placement, true, mode.options});
 }
 TEST(PeerCommunicator, ThreeRanks) {
-  for (bool isOutside : {false, true})
-    conform({3}, {{0}}, {isOutside, true, {}});
+  for (Placement placement : kPlacements)
+    conform({3}, {{0}}, {placement, true, {}});
 }
 TEST(PeerCommunicator, EightRanks) {
-  conform({8}, {{0}}, {false, true, {}});
-  conform({8}, {{0}}, {true, false, {true, true}});
+  conform({8}, {{0}}, {Placement::OddCallers, true, {}});
+  conform({8}, {{0}}, {Placement::Caller, false, {true, true}});
 }
 TEST(PeerCommunicator, MeshOfTwoAxes) {
-  conform({2, 3}, {{0}, {1}, {1, 0}}, {false, true, {}});
+  conform({2, 3}, {{0}, {1}, {1, 0}}, {Placement::Arena, true, {}});
 }
 
 /// What a replay receives is what the next one sends: nothing may be lost.
