@@ -44,6 +44,15 @@ def test_reductions_and_their_absence_have_the_same_kernels():
     assert both.text.count("fusion.all_reduce") == 2 and "all_reduce" not in alone.text
 
 
+def test_reductions_alone_have_readers_where_asked():
+    """A peer copies and the reader adds: without a reader there is nothing of it to time."""
+    bare, read = (programs.reductions_beside_products(8, 8, 8, 4, 2, 16, 2, what).text
+                  for what in ("reductions", "read reductions"))
+    assert bare.count("fusion.all_reduce") == read.count("fusion.all_reduce") == 2
+    assert bare.count("fusion.neg") == 0 and read.count("fusion.neg") == 2
+    assert "return %r0, %r1" in bare and "return %n0, %n1" in read
+
+
 def test_collectives_of_a_step_keep_buckets_attributes_and_types():
     text = """\
 fusion.mesh @m(dp = 2)

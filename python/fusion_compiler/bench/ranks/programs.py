@@ -72,7 +72,8 @@ def reductions_beside_products(m: int, n: int, k: int, products: int, buckets: i
     A gradient of `elements` bf16 is computed (negated, as a backward pass writes it) behind the product of its turn, and
     the product after it waits for it; its sum over the ranks is added to a parameter in f32 in place: the reduction's
     only reader, as in an optimizer. `what`: "both"; "products": the same kernels without the reductions;
-    "reductions": nothing but them. `early`: each gradient half a turn earlier, so that none is behind the last product.
+    "reductions": nothing but them; "read reductions": each with a reader (a negation), where peers copy and readers sum.
+    `early`: each gradient half a turn earlier, so that none is behind the last product.
     """
     a, b = Input("a", "bf16", (m, k)), Input("b", "bf16", (k, n), scale=k ** -0.5)
     gradients = [Input(f"g{j}", "bf16", (elements,), "integers", per_rank=True) for j in range(buckets)]
@@ -81,10 +82,14 @@ def reductions_beside_products(m: int, n: int, k: int, products: int, buckets: i
     wide = Input("", "f32", (elements,)).type
     product_type = Input("", "bf16", (m, n)).type
     body: list[str] = []
-    if what == "reductions":
+    if what.endswith("reductions"):
         for j in range(buckets):
             body.append(f"%r{j} = fusion.all_reduce sum, %g{j} on @mesh[dp] : {half}")
-        return _function(gradients, {}, body, [(f"r{j}", f"%r{j}", half) for j in range(buckets)], ranks)
+        result = "r"
+        if what.startswith("read"):
+            body += [f"%n{j} = fusion.neg %r{j} : {half}" for j in range(buckets)]
+            result = "n"
+        return _function(gradients, {}, body, [(f"r{j}", f"%{result}{j}", half) for j in range(buckets)], ranks)
 
     due = turns(products, buckets, early)
     left, waiting = "%a", []

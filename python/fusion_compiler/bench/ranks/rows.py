@@ -95,13 +95,14 @@ def behind(m: int, n: int, k: int, products: int, bar: float, buckets: int = 8, 
 
     as_given = ("--no-fuse=buckets",)
     both = Variant("both", make("both"), as_given, ranks)
-    alone = Variant("reductions", make("reductions"), as_given, ranks)
+    alone = [Variant(f"reductions.{transport}", make(what), as_given, ranks, transport)
+             for transport, what in (("nccl", "reductions"), ("peer", "read reductions"))]
     suffix, where = ("~early", ", none behind the last product") if early else ("", "")
     return Row(
         name=f"behind-{products}x{m}x{n}x{k}{suffix}", kind="behind",
         title=f"{products} products {m}x{n}x{k}, {buckets} all_reduces of {elements >> 19} MB{where}",
         ours=(*_pinned(both, "", "nccl", "peer"), Variant("products", make("products"), as_given, ranks),
-              *_pinned(alone, "nccl", "peer")),
+              *alone),
         peer_set=f"behind {m} {n} {k} {products} {buckets} {elements} {int(early)}",
         peers=("products", "all_reduce", "all_reduce beside", "copy engine", "copy engine beside"),
         judged=("both.auto",), bars=() if early else (Bar("hidden", bar, least=True),))
