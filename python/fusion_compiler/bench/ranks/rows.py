@@ -24,7 +24,7 @@ from .programs import Input, Program
 #: Links between the GPUs: the machine's own; without peer access, as NCCL_P2P_DISABLE=1 has it.
 FAST, SLOW = "nvlink", "slow"
 #: Nothing is fused and nothing is moved: every gradient is reduced by itself behind the backward pass.
-UNFUSED = ("--no-fuse=buckets,clip,horizontal,projections,vertical", "--no-overlap")
+UNFUSED = ("--no-fuse=buckets,chunks,clip,horizontal,projections,vertical", "--no-overlap")
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def gather(m: int, k: int, n: int, link: str, bars: Sequence[Bar], ranks: int = 
         return functools.partial(programs.gather_product, m, k, n, ranks, what)
 
     both = Variant("both", make("both"), (), ranks)
-    serial = Variant("serial", make("both"), ("--no-overlap",), ranks)
+    serial = Variant("serial", make("both"), ("--no-overlap", "--no-fuse=chunks"), ranks)
     transports = ("", "nccl", "peer") if link == FAST else ("nccl",)
     # With its symmetric memory PyTorch's op ignores NCCL_P2P_DISABLE, so it is no figure of the slow link.
     fused = ("fused_all_gather_matmul",) if link == FAST else ()
