@@ -81,7 +81,7 @@ def transports(results: Mapping[str, Mapping], ranks: int, link: str) -> list[di
             entries = results.get(f"{name}-{kind}", {}).get("ours", {})
             measured = sorted((int(size), entry["us"] / COUNT) for size, entry in entries.items() if entry.get("us"))
             if len(measured) > 1:
-                tables[kind] = {"bytes": [size for size, _us in measured],
+                tables[kind] = {"bytes": [size for size, _ in measured],
                                 "us": [float(f"{us:.4g}") for _size, us in measured]}
         if not tables:
             continue
