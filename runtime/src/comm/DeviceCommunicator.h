@@ -31,8 +31,9 @@ struct DeviceSetup {
   /// The private segments: one allocation, of the same layout on all ranks.
   char *arena = nullptr;
   uint64_t arenaSize = 0;
-  /// Outputs that the session allocates, if `wantsOutputs`: one allocation, of
-  /// the same layout on all ranks. A caller may give other buffers for a run.
+  /// Outputs that the session allocates, if copies between GPUs write any: one
+  /// allocation, of the same layout on all ranks. A caller may give other
+  /// buffers for a run.
   char *outputs = nullptr;
   uint64_t outputsSize = 0;
   std::vector<char *> outputBuffers; ///< by segment; null: not among them
@@ -49,9 +50,6 @@ public:
 
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
-
-  /// Whether `connect` has a use for the outputs that the session allocates.
-  virtual bool wantsOutputs() const { return false; }
 
   /// Connects all groups and makes what collectives need. Called once; all
   /// ranks call it. `setup.program` outlives the communicator. `Rejected` names

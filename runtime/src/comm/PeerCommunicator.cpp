@@ -81,7 +81,6 @@ public:
 
   uint32_t rank() const override { return ownRank; }
   uint32_t size() const override { return ranks; }
-  bool wantsOutputs() const override { return true; }
   Status connect(const DeviceSetup &setup) override;
   Status enqueue(const CollectiveRun &run, CUstream stream) override;
   uint64_t bytes() const override { return memory ? memory->bytes() : 0; }

@@ -20,9 +20,12 @@
 //
 // Why nothing is overwritten before it was read. A collective comes after all
 // earlier uses of its output in the rank's own order (the schedule says so),
-// and r1 after those; s3 is after s1, which saw r1. What is copied to staging
-// is taken out on the same stream before the next r1. S changes its input only
-// after s3 ended. R uses its output after r2, which saw s4, which is after s3.
+// and r1 after those; s3 is after s1, which saw r1. What lands elsewhere than
+// in the output is taken there on the same stream before the next r1 of a
+// collective that lands there: staging belongs to one group, and a collective
+// of another group with the same output comes after this one. S changes its
+// input only after s3 ended. R uses its output after r2, which saw s4, which is
+// after s3. What a rank brings to itself begins and ends with the collective.
 //
 // Why no word is written while the other side still needs its old value. Let
 // k be a collective of the group in which S sends to R, k+1 the next such.
@@ -63,14 +66,16 @@ constexpr uint32_t kMostPeers = 64;
 /// Whether the transport does this collective in a group of `members`.
 bool isPeerCollective(const CollectiveCall &call, size_t members);
 
-/// How ranks wait and tell; the defaults are what measures best.
+/// How ranks wait and tell. A driver without stream memory operations gets the
+/// other way of both, whatever is asked for. Ranks may differ.
 struct PeerOptions {
   /// Waits are a kernel of one warp that spins, not the device's front end.
   bool spins = false;
   /// Flags are written by copy engine, behind the bytes they speak of.
   bool copiesFlags = false;
 
-  /// FUSION_PEER_WAIT=spin|value, FUSION_PEER_FLAG=copy|write.
+  /// FUSION_PEER_WAIT=spin|value, FUSION_PEER_FLAG=copy|write. Who spins
+  /// copies.
   static PeerOptions fromEnvironment();
 };
 

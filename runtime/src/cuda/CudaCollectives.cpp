@@ -16,21 +16,19 @@
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
 
-/// Outputs that collectives write are made before ranks connect, if others are
-/// to write them: later it is too late.
+/// Outputs that other ranks write into are made before the ranks connect.
 Status CudaExecutor::shareOutputs(DeviceSetup &setup) {
   auto isOutput = [&](const Operand &operand) {
     return operand.writes &&
            program.segments[operand.range.segment].kind == SegmentKind::Output;
   };
-  bool anyOutput =
-      std::any_of(program.commands.begin(), program.commands.end(),
-                  [&](const Command &command) {
-                    return command.kind == CommandKind::Collective &&
-                           std::any_of(command.operands.begin(),
-                                       command.operands.end(), isOutput);
-                  });
-  if (!anyOutput || !options.deviceCommunicator->wantsOutputs())
+  auto isShared = [&](const Command &command) {
+    return command.kind == CommandKind::Collective &&
+           command.collective.transport == CollectiveTransport::Peer &&
+           std::any_of(command.operands.begin(), command.operands.end(),
+                       isOutput);
+  };
+  if (std::none_of(program.commands.begin(), program.commands.end(), isShared))
     return {};
   uint64_t before = stagingSize;
   auto memory = stagingFor(program.outputs.front().segment);
