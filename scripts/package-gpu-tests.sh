@@ -20,7 +20,7 @@ trap 'rm -rf "$scratch"' EXIT
 stage=$scratch/$NAME
 
 copyPrograms() {
-  install -D -t "$stage/bin" "$BUILD"/bin/fusionrt-cuda-{test,library-test} &&
+  install -D -t "$stage/bin" "$BUILD"/bin/fusionrt-{cuda-test,cuda-library-test,peer-check} &&
     install -D -t "$stage/lib" "$BUILD"/runtime/tests/*.so &&
     install -D -t "$stage/lib/fake-cuda" "$BUILD/runtime/tests/fake-cuda/libcuda.so.1" &&
     strip --strip-unneeded "$stage"/bin/* "$stage"/lib/fake-cuda/* &&

@@ -22,7 +22,8 @@ void fakeCudaFail(const char *entry, uint64_t skipped, int result);
 /// "devices", "twins" (1: of one UUID), "version" (12080), "init" (result);
 /// until the next reset, the kernel with this number, from 1 on, never ends
 /// ("hang") or accesses a wrong address ("fault"). "peers": 0, no
-/// other process' memory can be opened.
+/// other process' memory can be opened. "jitter": a number that graphs' steps
+/// are delayed and reordered by, as far as streams and events allow.
 void fakeCudaSet(const char *key, int64_t value);
 /// Objects that were made and not destroyed: "memory", "stream", "event",
 /// "module", "graph", "exec", "context" (retains), "pushed" (contexts).

@@ -112,6 +112,7 @@ CUresult test::submit(CUstream stream, Step step) {
   Capture *capture = fake.capture.get();
   if (capture && capture->clocks.count(stream)) {
     ++capture->clocks[stream][stream];
+    step.after = capture->last[stream];
     capture->steps.push_back(std::move(step));
     capture->last[stream] = {
         reinterpret_cast<CUgraphNode>(capture->steps.size())};
@@ -225,10 +226,55 @@ CUresult test::compute(const std::string &name,
   return kSuccess;
 }
 
+static uint64_t scrambled(int64_t number) {
+  uint64_t bits = uint64_t(number) * 0x9e3779b97f4a7c15;
+  bits = (bits ^ bits >> 32) * 0xd6e8feb86659fd93;
+  return bits ^ bits >> 32;
+}
+
+/// Does what can be done of `steps`, but passes over some now and then if
+/// "jitter" is set: the next call goes on.
+static CUresult runReady(std::vector<Step> &steps, std::vector<bool> &isDone) {
+  State &fake = state();
+  int64_t &jitter = fake.settings["jitter"];
+  bool isAll = true, progresses = true;
+  auto isReady = [&](const Step &step) {
+    for (CUgraphNode node : step.after)
+      if (!isDone[reinterpret_cast<uintptr_t>(node) - 1])
+        return false;
+    return true;
+  };
+  while (progresses && !fake.isHung) {
+    progresses = false;
+    isAll = true;
+    for (size_t i = 0; i < steps.size() && !fake.isHung; ++i) {
+      if (isDone[i])
+        continue;
+      uint64_t random = jitter == 0 ? ~uint64_t(0) : scrambled(jitter++);
+      if (random >> 58 == 0)
+        usleep(random >> 20 & 63);
+      bool passesOver = (random & 3) == 0;
+      CUresult result =
+          passesOver || !isReady(steps[i]) ? kErrorNotReady : steps[i].act();
+      if (result == kErrorNotReady) {
+        isAll = false;
+        continue;
+      }
+      isDone[i] = progresses = true;
+      if (result != kSuccess)
+        fake.isLost = true; // found when somebody waits
+    }
+  }
+  return isAll && !fake.isHung ? kSuccess : kErrorNotReady;
+}
+
 CUresult test::runSteps(const FakeGraph &graph) {
   state().clock += 0.05;
-  for (const Step &step : graph.steps)
-    state().pending.push_back(step);
+  auto run = [steps = graph.steps,
+              isDone = std::vector<bool>(graph.steps.size())]() mutable {
+    return runReady(steps, isDone);
+  };
+  state().pending.push_back({"graph", run});
   drain();
   return kSuccess;
 }

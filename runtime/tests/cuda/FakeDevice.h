@@ -40,6 +40,7 @@ struct Step {
   std::string kind;
   std::function<CUresult()> act;
   bool isKernel = false;
+  std::vector<CUgraphNode> after; ///< captured: steps, by number from 1 on
 };
 
 /// How far each stream of a capture is known to have come.
@@ -78,7 +79,8 @@ struct State {
                                           {"stolen", 0},
                                           {"hang", 0},
                                           {"fault", 0},
-                                          {"peers", 1}};
+                                          {"peers", 1},
+                                          {"jitter", 0}};
   std::map<std::string, int64_t> live;
   std::map<CUdeviceptr, Allocation> memory;
   std::set<CUstream> streams;
@@ -121,6 +123,8 @@ CUdeviceptr addAllocation(Allocation allocation);
 bool release(CUdeviceptr pointer);
 CUresult compute(const std::string &name,
                  const std::vector<CUdeviceptr> &operands, uint64_t count);
+/// Does the steps in an order that the capture allows: one that waits for
+/// another process holds up only what comes after it.
 CUresult runSteps(const FakeGraph &graph);
 CUresult copyRows(const CUcopy2D &copy);
 CUresult fill(CUdeviceptr target, const void *value, uint64_t size,

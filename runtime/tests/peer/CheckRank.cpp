@@ -12,8 +12,6 @@
 using namespace fusion::rt;
 using namespace fusion::rt::test;
 
-static constexpr double kPatience = 20; ///< seconds for a graph
-
 const std::vector<PeerMode> &test::peerModes() {
   static const std::vector<PeerMode> modes = {{"value+write", {false, false}},
                                               {"value+copy", {false, true}},
@@ -44,7 +42,7 @@ double Timer::run(CUgraphExec graph) {
   device.check(device.driver.graphLaunch(graph, stream), "cuGraphLaunch");
   device.check(device.driver.eventRecord(end, stream), "cuEventRecord");
   float millis = 0;
-  bool isDone = device.wait(stream, kPatience);
+  bool isDone = device.wait(stream, self.patience);
   if (isDone)
     device.check(device.driver.eventElapsedTime(&millis, begin, end),
                  "cuEventElapsedTime");
@@ -114,6 +112,9 @@ CheckRank::connect(const PeerOptions &options, uint32_t streams) {
   }
   DeviceSetup setup;
   setup.driver = &device.driver;
+  if (mutation != Mutation::None)
+    setup.driver =
+        &mutate(device.driver, mutation, size, device.arena, device.arenaSize);
   setup.context = device.context;
   setup.device = device.device;
   setup.program = &program;
@@ -164,4 +165,34 @@ test::onDevices(uint32_t ranks, uint64_t arena,
     rows.push_back(line);
   std::remove(scratch.c_str());
   return texts;
+}
+
+std::string test::checkAbort(CheckRank &self, const PeerMode &mode) {
+  const DeviceRank &device = self.device;
+  auto communicator = self.connect(mode.options, 1);
+  CUstream stream = device.makeStream();
+  CollectiveCall call;
+  call.op = CollectiveOp::AllGather;
+  call.axes = {0};
+  CollectiveRun run;
+  run.call = &call;
+  run.parts = {{DType::I8, {64}, device.arena, device.arena + 256}};
+  CUgraphExec graph = device.capture(stream, [&] {
+    for (int i = 0; i < 3; ++i)
+      mustBe(communicator->enqueue(run, stream), "enqueue");
+  });
+  std::string text;
+  if (self.rank == 0) { // the others never come
+    device.check(device.driver.graphLaunch(graph, stream), "cuGraphLaunch");
+    if (device.wait(stream, 0.2))
+      text = "did not wait";
+    double start = monotonicSeconds();
+    communicator->abort();
+    if (monotonicSeconds() - start > 1)
+      text = "took longer than a second";
+    if (!device.wait(stream, 1))
+      giveUp(self, "still waits after abort");
+  }
+  self.barrier();
+  return text;
 }

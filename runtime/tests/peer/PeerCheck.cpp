@@ -7,7 +7,10 @@
 //   overlap  matmuls with and without eight buckets that are swapped
 //   stress   replays of one graph with collectives of three groups under way
 //            beside kernels, whose data travels on from replay to replay
-// and writes what it measured as JSON. Ends with 1 if anything is wrong.
+//   abort    waits for a rank that never comes end when they are given up
+//   mutants  (if asked for) the same with protocols that are wrong on purpose
+// and writes what it measured as JSON. Ends with 1 if anything is wrong, with
+// 77 where there are fewer GPUs than ranks.
 //
 //===----------------------------------------------------------------------===//
 #include "PeerCheck.h"
@@ -15,9 +18,12 @@
 #include "Frames.h"
 #include "RankTesting.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace fusion::rt;
 using namespace fusion::rt::test;
@@ -26,14 +32,30 @@ namespace {
 struct Options {
   uint32_t ranks = 2;
   int replays = 10000;
-  std::string sections = "conform,raw,rates,overlap,stress", json, mode;
-  bool has(const char *section) const {
-    return ("," + sections + ",").find(std::string(",") + section + ",") !=
+  std::string sections = "conform,raw,rates,overlap,stress,abort", json, modes;
+  static bool lists(const std::string &list, const char *word) {
+    return ("," + list + ",").find(std::string(",") + word + ",") !=
            std::string::npos;
   }
+  bool has(const char *section) const { return lists(sections, section); }
 };
 
 } // namespace
+
+/// In a process of its own: no context of this one's may lie before the ranks'.
+static uint32_t countDevices() {
+  pid_t child = fork();
+  if (child == 0) {
+    int count = 0;
+    auto driver = Driver::open();
+    if (driver)
+      (*driver)->deviceGetCount(&count);
+    _exit(std::min(count, 255));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? uint32_t(WEXITSTATUS(status)) : 0;
+}
 
 static bool report(const char *what, const std::vector<std::string> &texts) {
   bool isFine = true;
@@ -105,8 +127,8 @@ int main(int argc, char **argv) {
       options.sections = value;
     else if (key == "--json")
       options.json = value;
-    else if (key == "--mode")
-      options.mode = value;
+    else if (key == "--modes")
+      options.modes = value;
     else {
       std::fprintf(stderr, "error: unknown option %s\n", key.c_str());
       return 2;
@@ -118,7 +140,7 @@ int main(int argc, char **argv) {
                       const std::function<void(const PeerMode &)> &body) {
     if (options.has(section))
       for (const PeerMode &mode : peerModes())
-        if (options.mode.empty() || options.mode == mode.name)
+        if (options.modes.empty() || Options::lists(options.modes, mode.name))
           body(mode);
   };
   double start = monotonicSeconds();
@@ -126,6 +148,11 @@ int main(int argc, char **argv) {
     std::printf("-- %.1f s\n", monotonicSeconds() - start);
     std::fflush(stdout);
   };
+  if (uint32_t devices = countDevices(); devices < options.ranks) {
+    std::printf("skip %u ranks need as many GPUs, there are %u\n",
+                options.ranks, devices);
+    return 77;
+  }
   forModes("conform", [&](const PeerMode &mode) {
     for (Placement placement : {Placement::Arena, Placement::Caller,
                                 Placement::OddCallers, Placement::EvenCallers})
@@ -170,6 +197,30 @@ int main(int argc, char **argv) {
           rows);
     clock();
   });
+  forModes("abort", [&](const PeerMode &mode) {
+    isFine &= onDevices(
+        options, std::string("abort ") + mode.name, 2 << 20,
+        [&](CheckRank &self, Rows &) { return checkAbort(self, mode); }, rows);
+  });
+  if (options.has("mutants"))
+    for (const Mutant &mutant : peerMutants()) {
+      Rows ignored;
+      auto texts = onDevices(
+          options.ranks, uint64_t(256) << 20,
+          [&](CheckRank &self, Rows &found) {
+            self.mutation = mutant.mutation;
+            self.patience = 1.5;
+            return checkStress(self, peerModes().front(), 300, true, found);
+          },
+          ignored);
+      std::string found;
+      for (const std::string &text : texts)
+        found += found.empty() ? text : "";
+      std::printf("%s mutant '%s': %.120s\n", found.empty() ? "FAIL" : "ok  ",
+                  mutant.name, found.c_str());
+      std::fflush(stdout);
+      isFine &= !found.empty();
+    }
   if (!options.json.empty()) {
     std::ofstream file(options.json);
     file << "{\"ranks\": " << options.ranks

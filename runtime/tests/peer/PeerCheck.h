@@ -3,6 +3,7 @@
 #define FUSION_RUNTIME_TESTS_PEER_PEERCHECK_H
 
 #include "DeviceRank.h"
+#include "PeerMutants.h"
 
 #include <string>
 
@@ -29,6 +30,11 @@ public:
   uint32_t rank, size;
   std::shared_ptr<Rendezvous> rendezvous;
   DeviceRank device;
+  /// What is wrong with communicators that are made from now on.
+  Mutation mutation = Mutation::None;
+  /// Of the stress check: words of a tensor in each round of a replay.
+  std::vector<uint64_t> rounds = {1000, 100003, 16, 1 << 20};
+  double patience = 20; ///< seconds for graphs that should have ended
 
   /// The largest value of all ranks, which all call this.
   double largest(double value);
@@ -73,6 +79,8 @@ double median(std::vector<double> values);
 /// Each of these gives what went wrong, or nothing, and adds to `rows`.
 std::string checkStress(CheckRank &self, const PeerMode &mode, int replays,
                         bool isLoaded, Rows &rows);
+/// A stream that waits for another rank goes on within a second of `abort`.
+std::string checkAbort(CheckRank &self, const PeerMode &mode);
 std::string checkRaw(CheckRank &self, Rows &rows);
 std::string checkRates(CheckRank &self, const PeerMode &mode, Rows &rows);
 std::string checkOverlap(CheckRank &self, const PeerMode &mode, Rows &rows);

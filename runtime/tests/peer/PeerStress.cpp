@@ -16,12 +16,9 @@
 using namespace fusion::rt;
 using namespace fusion::rt::test;
 
-static constexpr int kCheckEvery = 100;
-static constexpr double kPatience = 20; ///< seconds for that many replays
+static constexpr int kCheckEvery = 100; ///< replays
 static constexpr uint32_t kChunks = 5;  ///< of a broadcast tensor
 static constexpr uint32_t kStreams = 4;
-/// Words of a tensor in each round of a replay.
-static const std::vector<uint64_t> kRounds = {1000, 100003, 16, 1 << 20};
 
 namespace {
 
@@ -216,7 +213,7 @@ void Stress::enqueueRound(size_t round) {
 void Stress::enqueueAll() {
   const Driver &driver = self.device.driver;
   done.assign(kStreams, 0);
-  for (size_t round = 0; round < kRounds.size(); ++round)
+  for (size_t round = 0; round < self.rounds.size(); ++round)
     enqueueRound(round);
   for (uint32_t stream = 1; stream < kStreams; ++stream) {
     self.device.check(driver.eventRecord(joins[stream], streams[stream]),
@@ -242,7 +239,7 @@ std::string Stress::checkAll(int replays) {
     table = std::move(next);
   }
   uint32_t turns = uint32_t(replays % int(size));
-  for (size_t round = 0; round < kRounds.size(); ++round) {
+  for (size_t round = 0; round < self.rounds.size(); ++round) {
     std::vector<Origin> chunks;
     for (uint32_t j = 0; j < kChunks; ++j)
       chunks.push_back(
@@ -262,6 +259,8 @@ std::string Stress::checkAll(int replays) {
 
 /// Says how far each stream came, and whether giving up helps.
 void Stress::hangs(int replay) {
+  if (self.mutation != Mutation::None)
+    giveUp(self, "hangs by replay " + std::to_string(replay));
   std::vector<uint32_t> at(kStreams);
   self.device.download(at.data(), progress, 4 * kStreams);
   std::string text = "hangs by replay " + std::to_string(replay) +
@@ -285,9 +284,9 @@ std::string Stress::run(int replays, Rows &rows) {
   fork = device.makeEvent(kEventDisableTiming);
   communicator = self.connect(mode.options, kStreams);
   progress = take(4 * kStreams);
-  calls.reserve(4 * kRounds.size());
-  for (size_t round = 0; round < kRounds.size(); ++round) {
-    uint64_t words = kRounds[round];
+  calls.reserve(4 * self.rounds.size());
+  for (size_t round = 0; round < self.rounds.size(); ++round) {
+    uint64_t words = self.rounds[round];
     swapped.push_back(makeTraveller(words, 1, 1));
     gathered.push_back(makeTraveller(words, 1, self.size));
     exchanged.push_back(makeTraveller(words, self.size, self.size));
@@ -313,7 +312,7 @@ std::string Stress::run(int replays, Rows &rows) {
           std::chrono::microseconds(random >> 16 & 1023));
     if (replay % kCheckEvery != 0 && replay != replays)
       continue;
-    if (!device.wait(streams[0], kPatience))
+    if (!device.wait(streams[0], self.patience))
       hangs(replay);
     text = checkAll(replay);
   }

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "CollectiveSuite.h"
 #include "FakeCuda.h"
+#include "Frames.h"
 #include "PeerCheck.h"
 #include "RankTesting.h"
 
@@ -76,6 +77,58 @@ TEST(PeerCommunicator, ReplaysOfThreeGroups) {
       EXPECT_EQ(text, "");
     EXPECT_EQ(rows.size(), 1u);
   }
+}
+
+/// What the check above is worth. The device takes its freedom: streams go on
+/// in any order that their events allow.
+std::string stressMutant(Mutation mutation, double patience) {
+  Rows rows;
+  auto texts = onDevices(
+      2, 8 << 20,
+      [&](CheckRank &self, Rows &found) {
+        self.rounds = {1000, 16, 5003};
+        fakeCudaSet("jitter", 4711 + self.rank);
+        self.mutation = mutation;
+        self.patience = patience;
+        return checkStress(self, peerModes().front(), 200, false, found);
+      },
+      rows);
+  return texts[0] + texts[1];
+}
+TEST(PeerCommunicator, NoMutantSurvives) {
+  double start = monotonicSeconds();
+  EXPECT_EQ(stressMutant(Mutation::None, 60), "");
+  // What takes several times as long hangs.
+  double patience = 1 + 3 * (monotonicSeconds() - start);
+  for (const Mutant &mutant : peerMutants()) {
+    std::string found = stressMutant(mutant.mutation, patience);
+    EXPECT_NE(found, "") << mutant.name;
+    std::printf("%s: %.90s\n", mutant.name, found.c_str());
+  }
+}
+
+/// One of the ranks tells and waits in the other way.
+TEST(PeerCommunicator, ADriverWithoutStreamMemoryOperations) {
+  Program program = meshProgram({2}, {{0}});
+  auto make = [&](uint32_t rank, uint32_t size,
+                  std::shared_ptr<Rendezvous> rendezvous) {
+    if (rank == 1)
+      fakeCudaFail("cuStreamBatchMemOp_v2", 0, kErrorNotSupported);
+    return std::make_unique<DeviceRunner>(rank, size, std::move(rendezvous),
+                                          DeviceRunner::Options());
+  };
+  auto texts = onRanks(program, make, [&](Communicator &communicator) {
+    uint64_t command = 0;
+    std::string text =
+        tryAll(communicator, groupsOf(program, communicator.rank())[0], 0,
+               DType::F32, 1009, command, false);
+    // The one that was refused, and no other.
+    uint64_t asked = fakeCudaCount("cuStreamBatchMemOp_v2");
+    if (text.empty() && (communicator.rank() == 1) != (asked == 1))
+      text = std::to_string(asked) + " stream memory operations";
+    return text;
+  });
+  EXPECT_EQ(texts, std::vector<std::string>(2));
 }
 
 /// All ranks hear of it, so that all take another transport.
