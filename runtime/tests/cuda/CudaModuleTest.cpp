@@ -153,7 +153,7 @@ TEST(CudaModule, CallsKeepActivationAndTf32) {
                      [](Module &m) {
                        m.program.commands[0].call.activation = Activation(9);
                      }),
-             "unknown library call, element type or activation");
+             "unknown library call, element type, activation or");
 }
 
 /// What stands in for a call has the call's operands, and is a kernel of a GPU.
