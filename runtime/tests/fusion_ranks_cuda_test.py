@@ -319,6 +319,11 @@ class CudaRanks(unittest.TestCase):
             np.testing.assert_array_equal(
                 self.load(1, "y"),
                 4 * (2 * (np.arange(64, dtype="f4") % 7) - 2))
+        result = self.expect(self.run_ranks(
+            self.swap(), 2, *self.swap_inputs(),
+            settings="devices=8,cuMemHostRegister_v2=801"), 0)
+        self.assertIn("the GPU can't tell how far it is in a step",
+                      result.stderr)
 
 
 if __name__ == "__main__":

@@ -163,8 +163,7 @@ Status CudaExecutor::enqueueCollective(size_t index, int64_t batch,
 
 Status CudaExecutor::writeWord(CUdeviceptr word, uint32_t value,
                                CUstream stream, const std::string &op) {
-  CUstreamBatchMemOpParams write{kMemOpWrite,     word, value,
-                                 kMemOpNoBarrier, 0,    0};
+  CUstreamBatchMemOpParams write{kMemOpWrite, word, value, 0, 0, 0};
   return driver->check(driver->streamBatchMemOp(stream, 1, &write, 0),
                        "cuStreamBatchMemOp", op);
 }
@@ -180,22 +179,32 @@ void CudaExecutor::shareProgress() {
   uintptr_t first = start / page * page,
             end = (start + sizeof(*words) + page - 1) / page * page;
   auto *pages = reinterpret_cast<char *>(first);
-  if (driver->hostRegister(pages, end - first, kHostMapped) != kSuccess)
-    return;
-  sharedPages = pages;
-  CUdeviceptr mapped = 0;
-  if (driver->hostPointer(&mapped, pages, 0) != kSuccess)
-    return;
-  mapped += start - first;
-  // One word, to see that it arrives.
-  CUdeviceptr word = mapped + uintptr_t(&words->streams[0].device) - start;
-  constexpr uint32_t kTrial = 1;
-  if (!writeWord(word, kTrial, streams.front(), {}).ok() ||
-      !waitFor(streams.front(), "waiting for a word").ok() ||
-      words->streams[0].device.exchange(0) != kTrial)
-    return;
-  sharedProgress = mapped;
-  words->hasDevice = 1;
+  auto share = [&]() -> Status {
+    FUSION_RT_TRY(
+        driver->check(driver->hostRegister(pages, end - first, kHostMapped),
+                      "cuMemHostRegister"));
+    sharedPages = pages;
+    CUdeviceptr mapped = 0;
+    FUSION_RT_TRY(driver->check(driver->hostPointer(&mapped, pages, 0),
+                                "cuMemHostGetDevicePointer"));
+    mapped += start - first;
+    // One word, to see that it arrives.
+    constexpr uint32_t kTrial = 1;
+    std::atomic<uint32_t> &word = words->streams[0].device;
+    FUSION_RT_TRY(writeWord(mapped + uintptr_t(&word) - start, kTrial,
+                            streams.front(), {}));
+    FUSION_RT_TRY(waitFor(streams.front(), "waiting for a word"));
+    if (word.exchange(0) != kTrial)
+      return Status(Code::Environment, "a word did not arrive");
+    sharedProgress = mapped;
+    return {};
+  };
+  if (Status status = share(); status.ok())
+    words->hasDevice = 1;
+  else
+    say("the GPU can't tell how far it is in a step, which is watched as a "
+        "whole: " +
+        status.message());
 }
 
 void CudaExecutor::unshareProgress() {

@@ -109,8 +109,6 @@ constexpr unsigned kIpcEnablePeerAccess = 1;
 /// One operation of a stream on a word of memory, of those that are used.
 constexpr int kMemOpWait = 1, kMemOpWrite = 2; ///< of 32 bits
 constexpr unsigned kMemOpWaitEqual = 1;
-/// Of a write: what the stream wrote before need not be seen before it.
-constexpr unsigned kMemOpNoBarrier = 1;
 constexpr unsigned kHostMapped = 2; ///< CU_MEMHOSTREGISTER_DEVICEMAP
 struct CUstreamBatchMemOpParams {
   int operation;

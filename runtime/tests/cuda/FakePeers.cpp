@@ -181,6 +181,7 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count,
   std::vector<CUstreamBatchMemOpParams> copy(list, list + count);
   for (const CUstreamBatchMemOpParams &each : copy)
     if (each.address % 4 != 0 ||
+        (each.operation == kMemOpWrite && each.flags != 0) ||
         !(each.operation == kMemOpWrite ||
           (each.operation == kMemOpWait && each.flags == kMemOpWaitEqual)))
       return kInvalidValue;

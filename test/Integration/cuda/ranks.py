@@ -146,13 +146,14 @@ def checkCollectives(folder, checks):
             wrong = [f"rank {rank} {path.stem}" for rank in range(RANKS) if answer.returncode == 0
                      for path in sorted((place / f"want/rank{rank}").glob("*.npy"))
                      if not np.array_equal(np.load(path), np.load(out / f"rank{rank}" / path.name))]
-            checks.check(f"collectives of {name} {' '.join(words)}".rstrip(), answer.returncode == 0 and not wrong,
+            # Nothing to note: the transport that is asked for, and words of the GPU for the watchdog.
+            checks.check(f"collectives of {name} {' '.join(words)}".rstrip(),
+                         answer.returncode == 0 and not wrong and answer.stderr == "",
                          answer.stderr.strip()[:400] + " ".join(wrong)[:300])
             if transport and answer.returncode == 0:
-                # No note of another transport, and no memory of NCCL's.
+                # No memory of NCCL's.
                 held = [each["memory"]["communication"] for each in json.loads(answer.stdout)["per_rank"]]
-                checks.check(f"collectives of {name} open no NCCL", "peer" not in answer.stderr and max(held) < 32 << 20,
-                             f"{held} bytes; {answer.stderr.strip()[:300]}")
+                checks.check(f"collectives of {name} open no NCCL", max(held) < 32 << 20, f"{held} bytes")
 
 
 def checkSteps(folder, checks):
