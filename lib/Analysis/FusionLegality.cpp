@@ -284,8 +284,11 @@ static GroupVerdict checkEpilogue(const MemberSet &members, Operation *anchor,
     writable |= escapes && op->getResult(0).getType() == output.getType();
     if (op == anchor || prologue.contains(op))
       continue;
+    if (isWidenedToRepeat(op, members))
+      continue;
     if (isa<BroadcastOp>(op)) {
-      if (Operation *producer = members.getProducer(op->getOperand(0)))
+      if (Operation *producer = members.getProducer(op->getOperand(0));
+          producer && !isWidenedToRepeat(producer, members))
         return GroupVerdict::refuse(FusionRule::EpilogueOp, producer);
       if (escapes)
         return GroupVerdict::refuse(FusionRule::EpilogueOp, op);

@@ -130,10 +130,18 @@ GroupVerdict fusion::checkLoopSpace(const MemberSet &members,
 // Reductions
 //===----------------------------------------------------------------------===//
 
+bool fusion::isWidenedToRepeat(Operation *op, const MemberSet &members) {
+  return isa<CastOp>(op) && isCheapToClone(op) && !members.escapes(op) &&
+         !members.getProducer(op->getOperand(0)) &&
+         llvm::all_of(op->getUsers(), [&](Operation *user) {
+           return isa<BroadcastOp>(user) || !members.index.contains(user);
+         });
+}
+
 namespace {
 
-/// Which space a member's value lies in.
-enum class Space { Full, Reduced };
+/// Which space a member's value lies in; beside both is what is only repeated.
+enum class Space { Full, Reduced, Beside };
 
 class ReductionSpace {
 public:
@@ -229,8 +237,14 @@ std::optional<FusionRule> ReductionSpace::placeElementwise(Operation *op,
       return FusionRule::RowSpace;
     common = getSpace(producer);
   }
+  if (!common && isWidenedToRepeat(op, members)) {
+    space = Space::Beside;
+    return std::nullopt;
+  }
   if (!common)
     return placeByShape(op, space);
+  if (*common == Space::Beside)
+    return FusionRule::RowSpace;
   space = *common;
   return std::nullopt;
 }
@@ -238,7 +252,7 @@ std::optional<FusionRule> ReductionSpace::placeElementwise(Operation *op,
 std::optional<FusionRule> ReductionSpace::placeBroadcast(BroadcastOp op,
                                                          Space &space) const {
   Operation *producer = members.getProducer(op.getInput());
-  if (!producer)
+  if (!producer || getSpace(producer) == Space::Beside)
     return placeByShape(op, space);
   if (getSpace(producer) != Space::Reduced)
     return FusionRule::RowSpace;

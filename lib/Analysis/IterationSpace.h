@@ -35,6 +35,10 @@ struct MemberSet {
 /// reads of an input counts as a load of its own.
 bool selectsPosition(mlir::Operation *op);
 
+/// Whether the op only widens what the set's broadcasts repeat, a scale or a
+/// bias: it is evaluated where they are read, whatever its own shape.
+bool isWidenedToRepeat(mlir::Operation *op, const MemberSet &members);
+
 /// Elementwise and injective ops under one rectangular space: all values read
 /// outside have its shape, and nothing that is dear is evaluated twice. Of a
 /// legal set, `evaluations` gets how many elements of each member are computed.

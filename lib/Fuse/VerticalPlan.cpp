@@ -13,6 +13,8 @@
 #include "PeakMemory.h"
 #include "PrologueCost.h"
 #include "fusion/Analysis/KernelResources.h"
+#include "fusion/Analysis/LibraryRules.h"
+#include "fusion/IR/Target.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/raw_ostream.h"
@@ -78,6 +80,7 @@ private:
   static FuseGroups makeGroups(const FuseGraph &graph,
                                const RequestedGroups &requested);
   bool feedsReductionOnly(const Candidate &candidate) const;
+  bool preparesRow(const Candidate &candidate) const;
   int64_t getTraffic(const FuseNode &producer, const FuseNode &consumer) const;
   /// A view or a clone that its reader did not take in. Nothing joins it: where
   /// it stands it is free, or serves other readers of the same op.
@@ -207,6 +210,42 @@ bool VerticalPlanner::feedsReductionOnly(const Candidate &candidate) const {
                    llvm::any_of(producer.consumers, [&](unsigned reader) {
                      return !llvm::is_contained(seen, reader);
                    }));
+}
+
+/// Whether the consumer begins what is prepared for a reduction of rows, and
+/// the library of the product in front of it would leave it to a kernel of its
+/// own: the reduction reads the product as well as that kernel does, and need
+/// not be given what that one would write.
+bool VerticalPlanner::preparesRow(const Candidate &candidate) const {
+  Operation *root = nullptr;
+  for (unsigned member :
+       groups.getMembers(groups.getGroup(candidate.pair.producer)))
+    if (getTraits(graph[member].family) & Anchor)
+      root = graph[member].op;
+  if (!root || !isForCuda(root) || !findLibraryRule(root) ||
+      classifyLibraryEpilogue(root, graph[candidate.pair.consumer].op,
+                              graph[candidate.pair.producer].op->getResult(0),
+                              /*hasBias=*/false,
+                              /*hasAddend=*/false) != LibraryEpilogue::None)
+    return false;
+  auto isOfRows = [&](unsigned node) {
+    Operation *op = graph[node].op;
+    return graph[node].family == OpFamily::Reduction && getReducedRange(op) &&
+           getReducedRange(op)->second ==
+               cast<RankedTensorType>(op->getOperand(0).getType()).getRank();
+  };
+  SmallVector<unsigned, kMaxPreparation> seen{candidate.pair.consumer};
+  for (unsigned at = 0; at < seen.size(); ++at) {
+    if (graph[seen[at]].family != OpFamily::Elementwise)
+      continue;
+    for (unsigned reader : graph[seen[at]].consumers) {
+      if (isOfRows(reader))
+        return true;
+      if (seen.size() < kMaxPreparation && !llvm::is_contained(seen, reader))
+        seen.push_back(reader);
+    }
+  }
+  return false;
 }
 
 int64_t VerticalPlanner::getTraffic(const FuseNode &producer,
@@ -417,7 +456,7 @@ VerticalPlan VerticalPlanner::run() {
   for (unsigned round = 0; round < kMaxRounds; ++round) {
     bool changed = sweep([&](const Candidate &c) {
       return (getGroupTraits(c.pair.producer) & Anchor) &&
-             !feedsReductionOnly(c);
+             !feedsReductionOnly(c) && !preparesRow(c);
     });
     changed |= sweep([&](const Candidate &c) {
       return (getGroupTraits(c.pair.producer) & Reduction) &&

@@ -53,6 +53,19 @@ def test_a_bias_is_sharded_as_its_columns(tmp_path):
     assert "layers.0.key.bias" not in given
 
 
+def test_parameters_of_their_own_type_keep_it_and_are_updated_in_f32(tmp_path):
+    text = write(tmp_path, "gpt", "--layers", "1", "--parameter-dtype", "bf16", "--emit-gradients")
+    given, results = arguments(text)
+    for name, (kind, extra) in given.items():
+        if '"parameter"' in extra or '"state"' in extra:
+            assert kind.endswith("bf16>"), name
+    weight = given["layers.0.up.weight"][0]
+    assert "grad.layers.0.up.weight" in results
+    # Only the root of a second moment: in f32, and in no narrower type.
+    roots = re.findall(r"fusion\.sqrt .* : (\S+)", text)
+    assert weight.replace("bf16", "f32") in roots and weight not in roots
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_are_written_without_weights(tmp_path, preset):
     text = write(tmp_path, preset)
