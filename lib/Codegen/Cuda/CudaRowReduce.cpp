@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 #include "BlockBuilder.h"
 
+#include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -58,6 +59,7 @@ private:
   };
   Chunk makeChunk(Value number, bool mayEnd);
   Value reduce(ReduceOp op, ArrayRef<Index> at, Type accumulator);
+  Value sumOfOne(ReduceOp op, Type accumulator);
   Value combineThreads(ReduceKind kind, Value value);
   void storeElements(ArrayRef<std::pair<Value, unsigned>> stores);
   Coordinates coordinatesOf(const Index &position);
@@ -225,11 +227,57 @@ Value RowBuilder::combineThreads(ReduceKind kind, Value value) {
   return parts.front();
 }
 
+/// A sum over a row of which all elements but the one of a given number are
+/// zero, as a loss takes of its label: that element, read where it is. Null for
+/// any other sum.
+Value RowBuilder::sumOfOne(ReduceOp op, Type accumulator) {
+  auto select = op.getInput().getDefiningOp<SelectOp>();
+  auto compare =
+      select ? select.getCondition().getDefiningOp<CompareOp>() : CompareOp();
+  if (op.getKind() != ReduceKind::Sum || rows.dims.size() != 1 ||
+      length == Extent{0, 0} || !compare ||
+      compare.getKind() != CompareKind::Eq ||
+      !(matchPattern(select.getOnFalse(), m_PosZeroFloat()) ||
+        matchPattern(select.getOnFalse(), m_Zero())))
+    return Value();
+  Value numbers = compare.getLhs(), wanted = compare.getRhs();
+  if (!numbers.getDefiningOp<IotaOp>())
+    std::swap(numbers, wanted);
+  auto iota = numbers.getDefiningOp<IotaOp>();
+  auto repeated = wanted.getDefiningOp<BroadcastOp>();
+  int64_t dim = rows.dims.front();
+  if (!iota || !repeated || static_cast<int64_t>(iota.getAxis()) != dim ||
+      llvm::is_contained(repeated.getDims(), dim) ||
+      !isa<IntegerType>(getElementTypeOrSelf(wanted.getType())) ||
+      // Narrower numbers repeat along a long row.
+      getElementTypeOrSelf(wanted.getType()).getIntOrFloatBitWidth() < 32)
+    return Value();
+  k.lanes = 1;
+  Value number = evaluator.evaluate(wanted, coordinatesOf(Index::of(0)));
+  if (!number.getType().isInteger(64))
+    number = k.op<arith::ExtSIOp>(k.b.getI64Type(), number);
+  Value inside = k.compare(arith::CmpIPredicate::ult, Index::of(number),
+                           k.fromSize(k.size(length)));
+  Value there = k.select(inside, number, k.constantI64(0));
+  Value value = toAccumulator(
+      k,
+      evaluator.evaluate(select.getOnTrue(), coordinatesOf(Index::of(there))),
+      accumulator);
+  Value zero = reductionIdentity(k, ReduceKind::Sum, accumulator);
+  // Its bytes may be an output's, which other threads store once they know the
+  // row's values.
+  buildBarrier(k, plan.threads);
+  return combineReduction(k, ReduceKind::Sum, zero,
+                          k.select(inside, value, zero));
+}
+
 Value RowBuilder::reduce(ReduceOp op, ArrayRef<Index> at, Type accumulator) {
   auto shape = cast<RankedTensorType>(op.getInput().getType()).getShape();
   // Of another row than this group's: each thread on its own.
   if (ArrayRef<int64_t>(rows.shape) != shape || ArrayRef<Index>(kept) != at)
     return Value();
+  if (Value sum = sumOfOne(op, accumulator))
+    return sum;
   k.lanes = plan.lanes;
   Value identity = k.splatIf(reductionIdentity(k, op.getKind(), accumulator),
                              plan.lanes > 1);
