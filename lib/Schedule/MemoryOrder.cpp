@@ -11,6 +11,7 @@
 #include "llvm/ADT/SetVector.h"
 
 #include <algorithm>
+#include <optional>
 
 using namespace fusion;
 
