@@ -36,6 +36,18 @@ static std::string formatUs(double us) {
   return llvm::formatv("{0:f2}", us).str();
 }
 
+static void emitSums(const BucketPlan &plan, const GradientBucket &bucket) {
+  remark::passed(
+      plan.sums[bucket.members.front()].op->getLoc(),
+      remark::RemarkOpts::name(getFusionRuleInfo(FusionRule::FuseBucket).id)
+          .category("fusion"))
+      << remark::reason("sums that computation waits for are one collective")
+      << remark::metric("bucket", *bucket.number)
+      << remark::metric("members", int64_t(bucket.members.size()))
+      << remark::metric("bytes", bucket.bytes)
+      << remark::metric("us_ready", formatUs(bucket.readyUs));
+}
+
 static void emitBucket(const BucketPlan &plan, const GradientBucket &bucket) {
   const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseBucket);
   remark::passed(plan.reductions[bucket.members.front()].op->getLoc(),
@@ -79,6 +91,8 @@ static void emitRefusal(const BucketRefusal &refusal) {
 }
 
 static void emitDecisions(const BucketPlan &plan) {
+  for (const GradientBucket &bucket : plan.sumBuckets)
+    emitSums(plan, bucket);
   for (const GradientBucket &bucket : plan.buckets)
     emitBucket(plan, bucket);
   for (const GradientReduction &reduction : plan.reductions)
@@ -105,7 +119,8 @@ public:
 private:
   void setPlace(unsigned place);
   Value getOperand(const GradientReduction &reduction);
-  void form(const GradientBucket &bucket);
+  void form(const GradientBucket &bucket,
+            ArrayRef<GradientReduction> reductions);
 
   Block &block;
   const BucketPlan &plan;
@@ -155,20 +170,21 @@ Value BucketRewriter::getOperand(const GradientReduction &reduction) {
       .getResult();
 }
 
-void BucketRewriter::form(const GradientBucket &bucket) {
+void BucketRewriter::form(const GradientBucket &bucket,
+                          ArrayRef<GradientReduction> reductions) {
   setPlace(bucket.place);
   SmallVector<Value> operands;
   SmallVector<Type> types;
   SmallVector<Location> locations;
   for (unsigned member : bucket.members) {
-    const GradientReduction &reduction = plan.reductions[member];
+    const GradientReduction &reduction = reductions[member];
     Value operand = getOperand(reduction);
     operands.push_back(operand);
     types.push_back(reduction.end > 0 ? operand.getType()
                                       : reduction.op->getResult(0).getType());
     locations.push_back(reduction.op->getLoc());
   }
-  Operation *first = plan.reductions[bucket.members.front()].op;
+  Operation *first = reductions[bucket.members.front()].op;
   OperationState state(FusedLoc::get(builder.getContext(), locations),
                        first->getName(), operands, types, first->getAttrs());
   if (bucket.number)
@@ -176,7 +192,7 @@ void BucketRewriter::form(const GradientBucket &bucket) {
   Operation *joined = builder.create(state);
   for (auto [member, result] :
        llvm::zip(bucket.members, joined->getResults())) {
-    const GradientReduction &reduction = plan.reductions[member];
+    const GradientReduction &reduction = reductions[member];
     if (reduction.end == 0) {
       reduction.op->getResult(0).replaceAllUsesWith(result);
       continue;
@@ -199,12 +215,20 @@ void BucketRewriter::form(const GradientBucket &bucket) {
 }
 
 void BucketRewriter::run() {
-  for (const GradientBucket &bucket : plan.buckets)
-    form(bucket);
   llvm::SmallPtrSet<Operation *, 16> erased;
-  for (const GradientReduction &reduction : plan.reductions)
-    if (erased.insert(reduction.op).second)
-      reduction.op->erase();
+  auto formAll = [&](ArrayRef<GradientBucket> buckets,
+                     ArrayRef<GradientReduction> reductions) {
+    for (const GradientBucket &bucket : buckets) {
+      form(bucket, reductions);
+      for (unsigned member : bucket.members)
+        erased.insert(reductions[member].op);
+    }
+  };
+  formAll(plan.sumBuckets, plan.sums);
+  formAll(plan.buckets, plan.reductions);
+  for (Operation *op : plan.ops)
+    if (erased.contains(op))
+      op->erase();
 }
 
 namespace {

@@ -70,6 +70,7 @@ private:
   void numberOps();
   void findPaths();
   void collect();
+  void joinSums();
   void addReduction(Operation *op, unsigned segmentStart);
   unsigned findKey(Operation *op, unsigned segmentStart);
   void chooseTargets();
@@ -118,6 +119,14 @@ static RankedTensorType getInputType(Operation *op) {
   return cast<RankedTensorType>(op->getOperand(0).getType());
 }
 
+/// Whether it is one, or was before it went into a bucket.
+static bool reducesTensors(Operation *op) {
+  return isa<AllReduceOp, ReduceScatterOp>(op) &&
+         llvm::any_of(op->getOperandTypes(), [](Type type) {
+           return cast<RankedTensorType>(type).getRank() > 0;
+         });
+}
+
 /// Whether a bucket holds more than numbers, such as a loss.
 static bool hasTensor(const BucketPlan &plan, const GradientBucket &bucket) {
   return llvm::any_of(bucket.members, [&](unsigned member) {
@@ -151,8 +160,7 @@ void BucketPlanner::findPaths() {
       user = block.findAncestorOpInBlock(*user);
       if (!user)
         return false;
-      return feeds[numberOf.lookup(user)] ||
-             (isCandidate(user) && getInputType(user).getRank() > 0);
+      return feeds[numberOf.lookup(user)] || reducesTensors(user);
     };
     feeds[number] = llvm::any_of(plan.ops[number - 1]->getUsers(), leads);
   }
@@ -170,9 +178,11 @@ unsigned BucketPlanner::findKey(Operation *op, unsigned segmentStart) {
 }
 
 void BucketPlanner::addReduction(Operation *op, unsigned segmentStart) {
-  auto refuse = [&](FusionRule rule) { plan.refusals.push_back({op, rule}); };
-  if (!getInputType(op).hasStaticShape())
-    return refuse(FusionRule::BucketShape);
+  if (!getInputType(op).hasStaticShape()) {
+    plan.refusals.push_back({op, FusionRule::BucketShape});
+    return;
+  }
+  bool isOnPath = false;
   unsigned last = plan.ops.size();
   GradientReduction reduction{op};
   // A reader that is a reduction itself may move up to what it reads.
@@ -183,8 +193,8 @@ void BucketPlanner::addReduction(Operation *op, unsigned segmentStart) {
       continue;
     // From its results another reduction follows: the sums of tensors that are
     // split over ranks, which computation waits for.
-    if (!isCandidate(user) && feeds[numberOf.lookup(user)])
-      return refuse(FusionRule::BucketPath);
+    isOnPath |= !isCandidate(user) && !reducesTensors(user) &&
+                feeds[numberOf.lookup(user)];
     unsigned at = numberOf.lookup(isCandidate(user) ? op : user);
     reduction.reader = std::min(reduction.reader, at);
   }
@@ -194,8 +204,41 @@ void BucketPlanner::addReduction(Operation *op, unsigned segmentStart) {
   reduction.readyUs = clockUs[reduction.ready];
   reduction.bytes = legality.getByteSize(op->getOperand(0));
   reduction.key = findKey(op, segmentStart);
+  if (isOnPath) {
+    plan.sums.push_back(reduction);
+    return;
+  }
   keyInfo[reduction.key].bytes += reduction.bytes;
   plan.reductions.push_back(reduction);
+}
+
+/// Computation waits for these: they go together where the first would still be
+/// on its way when the next one is ready.
+void BucketPlanner::joinSums() {
+  for (unsigned i = 0; i < plan.sums.size(); ++i) {
+    const GradientReduction &sum = plan.sums[i];
+    GradientBucket *open =
+        plan.sumBuckets.empty() ? nullptr : &plan.sumBuckets.back();
+    if (!open || open->key != sum.key || open->reader <= sum.ready ||
+        sum.readyUs >
+            open->readyUs + keyInfo[sum.key].cost.getUs(open->bytes)) {
+      open = &plan.sumBuckets.emplace_back();
+      open->key = sum.key;
+      open->reader = sum.reader;
+    }
+    open->members.push_back(i);
+    open->bytes += sum.bytes;
+    open->place = sum.ready;
+    open->reader = std::min(open->reader, sum.reader);
+    open->readyUs = sum.readyUs;
+  }
+  llvm::erase_if(plan.sumBuckets, [&](const GradientBucket &bucket) {
+    if (bucket.members.size() > 1)
+      return false;
+    plan.refusals.push_back(
+        {plan.sums[bucket.members.front()].op, FusionRule::BucketPath});
+    return true;
+  });
 }
 
 void BucketPlanner::collect() {
@@ -206,10 +249,12 @@ void BucketPlanner::collect() {
     else if (isCandidate(op))
       addReduction(op, segmentStart);
   }
-  llvm::sort(plan.reductions, [&](auto &a, auto &b) {
-    return std::pair(a.ready, numberOf.lookup(a.op)) <
-           std::pair(b.ready, numberOf.lookup(b.op));
-  });
+  for (auto *list : {&plan.reductions, &plan.sums})
+    llvm::sort(*list, [&](auto &a, auto &b) {
+      return std::pair(a.ready, numberOf.lookup(a.op)) <
+             std::pair(b.ready, numberOf.lookup(b.op));
+    });
+  joinSums();
   if (!plan.reductions.empty())
     plan.computeUs = plan.reductions.back().readyUs;
 }
@@ -381,6 +426,8 @@ void BucketPlanner::finish() {
   for (Operation *op : plan.ops)
     if (auto known = op->getAttrOfType<IntegerAttr>(kBucketAttr))
       number = std::max(number, known.getInt() + 1);
+  for (GradientBucket &bucket : plan.sumBuckets)
+    bucket.number = number++;
   double now = 0;
   for (GradientBucket &bucket : plan.buckets) {
     if (hasTensor(plan, bucket))

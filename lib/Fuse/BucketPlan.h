@@ -69,6 +69,10 @@ struct BucketRefusal {
 struct BucketPlan {
   llvm::SmallVector<GradientReduction, 0> reductions;
   llvm::SmallVector<GradientBucket, 0> buckets; ///< in order of their starts
+  /// Sums that other reductions are computed from, and those of them that go
+  /// together: two or more that nothing reads in between.
+  llvm::SmallVector<GradientReduction, 0> sums;
+  llvm::SmallVector<GradientBucket, 0> sumBuckets;
   llvm::SmallVector<BucketRefusal, 0> refusals;
   /// The size that buckets of a key grow to, by key.
   llvm::SmallVector<int64_t> targetBytes;

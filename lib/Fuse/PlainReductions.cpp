@@ -160,6 +160,54 @@ static void delayForms(Block &block) {
   }
 }
 
+/// Numbers that follow from a reduced number, and no reduction from them, can
+/// wait: moves such ops behind the last reduction, or that of a loss, which is
+/// ready early, could not go with a gradient's. Keeps their order.
+static void delayReaders(Block &block) {
+  llvm::SmallPtrSet<Operation *, 16> feeds;
+  Operation *last = nullptr, *barrier = nullptr;
+  for (Operation &op : llvm::reverse(block)) {
+    if (isScheduleBarrier(&op)) {
+      barrier = &op;
+      break;
+    }
+    if (!last && isPlainReduction(&op))
+      last = &op;
+    bool isFeeding = isPlainReduction(&op);
+    for (Operation *user : op.getUsers())
+      isFeeding |= feeds.contains(block.findAncestorOpInBlock(*user));
+    if (isFeeding)
+      feeds.insert(&op);
+  }
+  if (!last)
+    return;
+  llvm::SmallPtrSet<Operation *, 16> late;
+  SmallVector<Operation *> moved;
+  for (Operation *op = barrier ? barrier->getNextNode() : &block.front();
+       op != last; op = op->getNextNode()) {
+    bool isNumber = llvm::all_of(op->getResultTypes(), [](Type type) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      return tensor && tensor.getRank() == 0;
+    });
+    if (isNumber && isPlainReduction(op)) {
+      late.insert(op);
+      continue;
+    }
+    if (!isNumber || feeds.contains(op) || !isMemoryEffectFree(op) ||
+        op->getNumRegions() > 0 ||
+        llvm::none_of(op->getOperands(), [&](Value operand) {
+          return late.contains(operand.getDefiningOp());
+        }))
+      continue;
+    late.insert(op);
+    moved.push_back(op);
+  }
+  for (Operation *op : moved) {
+    op->moveAfter(last);
+    last = op;
+  }
+}
+
 void fusion::simplifyReductions(Block &block) {
   // What is reduced already, since the last barrier.
   llvm::DenseMap<std::tuple<Value, Attribute, const void *>, Operation *> known;
@@ -184,4 +232,5 @@ void fusion::simplifyReductions(Block &block) {
     if (isPlainReduction(&op))
       useMean(&op);
   delayForms(block);
+  delayReaders(block);
 }

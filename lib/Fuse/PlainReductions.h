@@ -14,7 +14,8 @@ namespace fusion {
 /// In the ops of `block`: sums that all readers divide by the number of ranks
 /// become means, where that number is a power of two; reductions of zeros are
 /// gone; of two reductions of one value the second is. Casts, reshapes and
-/// transposes of what was reduced stand in front of their first reader.
+/// transposes of what was reduced stand in front of their first reader;
+/// numbers that follow from reduced numbers, behind the last reduction.
 void simplifyReductions(mlir::Block &block);
 
 } // namespace fusion

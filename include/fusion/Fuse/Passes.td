@@ -207,15 +207,17 @@ def BucketCollectives : Pass<"fusion-bucket-collectives", "::mlir::func::FuncOp"
     buffer. A member is added only where the last collective does not end later
     for it by more than is saved (docs/buckets-and-clipping.md has the model).
     Sums that all readers divide by the number of ranks, a power of two, become
-    means; reductions of zeros go; the same value is reduced once.
+    means; reductions of zeros go; the same value is reduced once. Sums that
+    computation waits for go together where the first would still be on its way
+    when the next one is ready; a number that no reduction is computed from, such as
+    the loss, may go with a gradient.
 
     Requires: one block. Ensures: the order of collectives is a function of the
     graph, the options and the device file, so it is the same on all ranks; each
     collective made here has `fusion.bucket`, its number in that order. No bit
     changes, but that a mean of f16 or bf16 does not leave its range. Idempotent.
-    Leaves alone: collectives of several tensors or with `fusion.bucket`; results
-    that another reduction is computed from; sizes that depend on the batch; what
-    stands on both sides of an op with side effects.
+    Leaves alone: collectives of several tensors or with `fusion.bucket`; sizes that
+    depend on the batch; what stands on both sides of an op with side effects.
     Reports: `fuse-bucket` for each bucket, with bytes, members, and when it is
     ready, starts and ends, and what of it is exposed; and why a bucket ends.
 
@@ -471,7 +473,9 @@ def FuseHorizontal : Pass<"fusion-fuse-horizontal", "::mlir::func::FuncOp"> {
     can't depend on each other, so levels and keys decide; what no level holds is
     offered to the few launches of its key before it. Near-linear.
     A launch that the cost model finds slower than its members, one after the other
-    or on several streams, is left out.
+    or on several streams, is left out. Where the function communicates and more of
+    it would be exposed than without launches, members of launches that run while a
+    collective is waited for are left apart.
 
     Requires: one block; every op in a group (fusion-fuse-vertical).
     Ensures: members keep their order; a launch stands where its last member stood.
