@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/CommSchedule.h"
+#include "fusion/Analysis/GroupViews.h"
 
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -101,9 +102,13 @@ TimedStep StepPrices::getStep(Operation *op) {
     step.slowdownOfComm = cost.slowdownComm;
     return step;
   }
+  if (isa<AfterOp>(op))
+    return step;
   KernelWork work;
   if (auto group = dyn_cast<GroupOp>(op)) {
-    if (group->hasAttr(kViewAttr) || group->hasAttr(kPiecesAttr))
+    // Before code is generated too.
+    if (group->hasAttr(kViewAttr) || group->hasAttr(kPiecesAttr) ||
+        (!group.getKernelAttr() && findViewOffsets(group)))
       return step;
     work = computeKernelWork(group, legality, costs->getDevice());
   } else if (OpFamily family = getOpFamily(op); family == OpFamily::Source ||

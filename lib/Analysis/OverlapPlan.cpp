@@ -36,7 +36,8 @@ unsigned fusion::getCommStream(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 bool OverlapGraph::isLazy(Operation *op) {
-  return isa<ConstantOp, GetParameterOp, ReshapeOp>(op) ||
+  // What only orders ops is gone before anything is scheduled.
+  return isa<ConstantOp, GetParameterOp, ReshapeOp, AfterOp>(op) ||
          (isa<GroupOp>(op) && op->hasAttr(kViewAttr));
 }
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "DecidingPass.h"
-#include "HorizontalPlan.h"
+#include "HiddenLaunches.h"
 #include "RecordHorizontal.h"
 #include "fusion/Analysis/Explain.h"
 #include "fusion/Fuse/Passes.h"
@@ -88,6 +88,15 @@ static void emitDecisions(const HorizontalGraph &graph,
       emitLaunch(graph, launch);
   for (const HorizontalRefusal &refusal : plan.refusals)
     emitRefusal(graph, refusal);
+  for (unsigned node : plan.apart) {
+    GroupOp group = graph[node].group;
+    remark::missed(
+        group.getLoc(),
+        remark::RemarkOpts::name("horizontal-hidden").category("fusion"))
+        << remark::reason("what the launch saves would be waited for: it runs "
+                          "beside a collective")
+        << remark::metric("ops", describeBody(group));
+  }
 }
 
 namespace {
@@ -123,11 +132,13 @@ struct FuseHorizontal
           << "horizontal launches depend on each other in a circle";
       return failure();
     }
+    if (plan.hasLaunches() &&
+        failed(formLaunches(function, graph, limits, *model,
+                            recorder.getRequest(), plan)))
+      return failure();
     if (getContext().getRemarkEngine())
       emitDecisions(graph, plan);
     recorder.record(plan);
-    if (plan.hasLaunches())
-      formHorizontal(block, graph, plan);
     return recorder.finish(block);
   }
 };

@@ -55,6 +55,8 @@ struct HorizontalPlan {
   /// comes after those that it reads; empty if nothing is to be done.
   llvm::SmallVector<PlannedLaunch, 0> launches;
   llvm::SmallVector<HorizontalRefusal, 0> refusals;
+  /// Nodes that were taken out of launches (HiddenLaunches.h).
+  llvm::SmallVector<unsigned> apart;
   /// Whether the launches could be ordered; false is a defect of planning.
   bool isAcyclic = true;
 

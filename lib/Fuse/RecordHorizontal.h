@@ -28,7 +28,7 @@ public:
     return requested ? &*requested : nullptr;
   }
 
-  /// Before the rewrite.
+  /// Once it is known what is rewritten.
   void record(const HorizontalPlan &plan);
   /// After it. Fails if the plan can't be had and that is an error.
   llvm::LogicalResult finish(mlir::Block &block);

@@ -3,11 +3,18 @@
 //
 // RUN: fusion-opt %s -split-input-file --fusion-fuse --remarks-filter=fusion -o %t.mlir 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: FileCheck %s < %t.mlir
+// Kernels and reductions use one link: nothing hides behind the other.
+// RUN: fusion-opt %s -split-input-file --fusion-fuse=device=%S/../Schedule/Inputs/pcie.json | FileCheck %s --check-prefix=BUS
 
-// A reduction is no barrier for what it has nothing to do with.
+// A reduction is no barrier for what it has nothing to do with. But where two
+// kernels are done before it is, one would save nothing.
+// BUS-LABEL: func @beside
+// BUS: fusion.all_reduce
+// BUS: fusion.group horizontal
 // CHECK-LABEL: func @beside
-// CHECK: fusion.all_reduce
-// CHECK: fusion.group horizontal
+// CHECK-NOT: fusion.group horizontal
+// CHECK: return
+// REMARK: [Missed] horizontal-hidden | {{.*}} ops=exp
 fusion.mesh @m(dp = 2)
 func.func @beside(%a: tensor<8xf32>, %b: tensor<9xf32>, %g: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<9xf32>) {
   %r = fusion.all_reduce sum, %g on @m[dp] : tensor<8xf32>
@@ -35,15 +42,22 @@ func.func @across(%a: tensor<8xf32>, %g: tensor<8xf32>) -> (tensor<8xf32>, tenso
 
 // -----
 
-// Updates of two buckets start with their own one: two launches of two.
+// Updates of two buckets start with their own one: two launches of two, or of the
+// last ones where the first run while the second bucket is reduced.
+// BUS-LABEL: func @updates
+// BUS: fusion.all_reduce sum, {{.*}} {fusion.bucket = 0 : i64}
+// BUS: fusion.all_reduce sum, {{.*}} {fusion.bucket = 1 : i64}
+// BUS: fusion.group horizontal {{.*}} -> (tensor<8xf32>, tensor<9xf32>) {
+// BUS: fusion.group horizontal {{.*}} -> (tensor<10xf32>, tensor<11xf32>) {
+// BUS-NOT: fusion.group horizontal
+// BUS: return
 // CHECK-LABEL: func @updates
-// CHECK: fusion.all_reduce sum, {{.*}} {fusion.bucket = 0 : i64}
-// CHECK: fusion.all_reduce sum, {{.*}} {fusion.bucket = 1 : i64}
-// CHECK: fusion.group horizontal {{.*}} -> (tensor<8xf32>, tensor<9xf32>) {
+// CHECK: fusion.group loop {{.*}} -> tensor<8xf32> {
+// CHECK: fusion.group loop {{.*}} -> tensor<9xf32> {
 // CHECK: fusion.group horizontal {{.*}} -> (tensor<10xf32>, tensor<11xf32>) {
 // CHECK-NOT: fusion.group horizontal
-// REMARK: [Passed] fuse-horizontal | {{.*}} buckets=1, {{.*}} ops=sub
 // REMARK: [Missed] horizontal-bucket | {{.*}} ops=sub
+// REMARK: [Missed] horizontal-hidden | {{.*}} ops=sub
 fusion.mesh @m(dp = 2)
 func.func @updates(%a: tensor<8xf32>, %b: tensor<9xf32>, %c: tensor<10xf32>, %d: tensor<11xf32>, %w: tensor<8xf32>, %x: tensor<9xf32>, %y: tensor<10xf32>, %z: tensor<11xf32>) -> (tensor<8xf32>, tensor<9xf32>, tensor<10xf32>, tensor<11xf32>) {
   %0:2 = fusion.all_reduce sum, %a, %b on @m[dp] {fusion.bucket = 0 : i64} : tensor<8xf32>, tensor<9xf32>
