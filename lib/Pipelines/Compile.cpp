@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Pipelines/Compile.h"
 
+#include "BucketSearch.h"
 #include "PassCheck.h"
 #include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
@@ -428,7 +429,13 @@ CompileStatus PhaseRunner::runUserPasses(Phase phase) {
 
 CompileStatus PhaseRunner::runPhase(Phase phase) {
   PassManager manager(module.getContext());
-  buildPhase(manager, phase, options);
+  CompileOptions sized = options;
+  if (phase == Phase::Fuse) {
+    BucketSizes sizes = searchBucketSizes(module, options);
+    sized.bucketBytes = sizes.bytes;
+    sized.firstBucketBytes = sizes.firstBytes;
+  }
+  buildPhase(manager, phase, sized);
   if (phase == Phase::Fuse && options.verifyFusion) {
     // Passes on finished groups run here, as the record of what was fused lasts
     // no longer.
