@@ -390,12 +390,41 @@ struct Partition final : fusion::impl::PartitionBase<Partition> {
     FailureOr<Ports> ports = readPorts(function, axes, shardState);
     if (failed(ports))
       return signalPassFailure();
-    if (!ports->isSharded)
-      return; // one device, or a rank's program written by hand
+    if (!ports->isSharded) // one device, or a rank's program written by hand
+      return warnUnused(*op, function);
     if (failed(checkBody(function)) ||
         failed(partition(function, axes, *ports)))
       return signalPassFailure();
     function->setAttr(kPartitionedAttr, UnitAttr::get(&getContext()));
+    warnUnused(*op, function);
+  }
+
+  /// An axis that somebody asked for and nothing is cut over may be a typo.
+  void warnUnused(MeshOp op, func::FuncOp function) {
+    if (mesh.empty())
+      return;
+    llvm::DenseSet<Attribute> used;
+    function.walk([&](CommunicationOpInterface collective) {
+      for (Attribute axis : collective.getCommunicationAxes())
+        used.insert(axis);
+    });
+    AttrTypeWalker walker;
+    walker.addWalk([&](StringAttr name) { used.insert(name); });
+    auto see = [&](Attribute sharding) {
+      if (sharding)
+        walker.walk(sharding);
+    };
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      see(function.getArgAttr(i, kShardingAttr));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      see(function.getResultAttr(i, kShardingAttr));
+    for (auto [axis, size] : llvm::zip(op.getAxisNames(), op.getAxisSizes()))
+      if (size > 1 && !used.contains(axis))
+        mlir::emitWarning(function.getLoc())
+            << "axis '" << cast<StringAttr>(axis).getValue()
+            << "' of the mesh cuts nothing: its " << size
+            << " ranks compute the same; name it dp to cut the batch, or give "
+               "arguments a fusion.sharding over it";
   }
 
   /// Shardings need a mesh to speak of.
