@@ -98,4 +98,27 @@ func.func @others(%x: tensor<64x16xf32>, %dy: tensor<64x32xf32>, %w: tensor<16x3
   %5 = fusion.reduce sum, %b dims = [1] : tensor<2x64x32xf32>
   return %2, %0, %1, %3, %4, %5 : tensor<16x32xf32>, tensor<32xf32>, tensor<64xf32>, tensor<64x16xf32>, tensor<2x16x32xf32>, tensor<2x32xf32>
 }
+func.func @near(%dy: tensor<64x16xf32>, %w: tensor<32x16xf32>, %x: tensor<64x32xf32>) -> tensor<64x32xf32> {
+  %one = fusion.constant dense<1.000000e+00> : tensor<64x32xf32>
+  %root = fusion.constant dense<1.59576917> : tensor<64x32xf32>
+  // 0.0713548138 in the slope of gelu.
+  %cubic = fusion.constant dense<0.0720683619> : tensor<64x32xf32>
+  %cubic3 = fusion.constant dense<0.21406445> : tensor<64x32xf32>
+  %0 = fusion.matmul %dy, %w {transpose_rhs} : tensor<64x16xf32>, tensor<32x16xf32>
+  %1 = fusion.mul %x, %x : tensor<64x32xf32>
+  %2 = fusion.mul %x, %root : tensor<64x32xf32>
+  %3 = fusion.mul %x, %cubic : tensor<64x32xf32>
+  %4 = fusion.mul %1, %3 : tensor<64x32xf32>
+  %5 = fusion.add %2, %4 : tensor<64x32xf32>
+  %6 = fusion.sigmoid %5 : tensor<64x32xf32>
+  %7 = fusion.sub %one, %6 : tensor<64x32xf32>
+  %8 = fusion.mul %x, %cubic3 : tensor<64x32xf32>
+  %9 = fusion.mul %1, %8 : tensor<64x32xf32>
+  %10 = fusion.add %2, %9 : tensor<64x32xf32>
+  %11 = fusion.mul %0, %6 : tensor<64x32xf32>
+  %12 = fusion.mul %11, %10 : tensor<64x32xf32>
+  %13 = fusion.mul %12, %7 : tensor<64x32xf32>
+  %14 = fusion.add %11, %13 : tensor<64x32xf32>
+  return %14 : tensor<64x32xf32>
+}
 }
