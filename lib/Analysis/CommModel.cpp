@@ -117,7 +117,9 @@ CommCost CommModel::predict(CommOp op, double bytes, const CommGroup &group,
   cost.slowdownCompute = entry->slowdownCompute;
   cost.slowdownComm = entry->slowdownComm;
   const CommTable &table = entry->tables[static_cast<unsigned>(op)];
-  if (table.bytes.empty())
+  // The link's own terms know NCCL's algorithms for other numbers of ranks.
+  if (table.bytes.empty() ||
+      (transport == Transport::Nccl && entry->ranks != group.size))
     return cost;
   auto [hops, share] = getRing(op, group.size);
   auto [measuredHops, measuredShare] = getRing(op, entry->ranks);
