@@ -163,9 +163,14 @@ static bool isFree(func::FuncOp function) {
   return llvm::hasSingleElement(function.getBody()) &&
          llvm::all_of(function.getBody().front().without_terminator(),
                       [](Operation &op) {
-                        return !isa<AsyncOp, AwaitOp>(op) &&
-                               (isa<CommunicationOpInterface>(op) ||
-                                isMemoryEffectFree(&op));
+                        if (auto group = dyn_cast<GroupOp>(op))
+                          return isMemoryEffectFree(group) &&
+                                 (group.getKernel() ||
+                                  group->hasAttr(kViewAttr) ||
+                                  group->hasAttr(kPiecesAttr) ||
+                                  group->hasAttr("fusion.call"));
+                        return isa<CommunicationOpInterface, AxisIndexOp,
+                                   ConstantOp, GetParameterOp, ReshapeOp>(op);
                       });
 }
 

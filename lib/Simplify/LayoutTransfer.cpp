@@ -161,6 +161,12 @@ static std::optional<LayoutTransfer> transferReshape(ReshapeOp op) {
   };
   if (!isFixed(from) || !isFixed(to))
     return std::nullopt;
+  // Two batches of no known size may differ: [B, 2, 3, 4] as [2 B, 2, 6].
+  auto countFixed = [](RankedTensorType type) {
+    return ShapedType::getNumElements(type.getShape().drop_front());
+  };
+  if (countFixed(from) != countFixed(to))
+    return std::nullopt;
   return makeTransfer<ReshapeOp>(op, {0});
 }
 

@@ -164,3 +164,16 @@ module {
     return %new, %rows : tensor<1024xf32>, tensor<f32>
   }
 }
+
+// -----
+
+// An op in no group: the pass is for compiled graphs, and leaves others alone.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT: fusion.exp
+// CHECK-NEXT: return
+module {
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = fusion.exp %x : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}

@@ -78,3 +78,16 @@ func.func @volume(%x: tensor<0x2x3x4x5xbf16>) -> tensor<0x2x3x4x5xbf16> {
   %c = fusion.conv_transpose %x, %w strides = [1, 1, 1] pad_low = [0, 0, 0] pad_high = [0, 0, 0] output_padding = [0, 0, 0] dilations = [1, 1, 1] groups = 1 layout = nchw : tensor<0x2x3x4x5xbf16>, tensor<2x2x1x1x1xbf16>
   return %c : tensor<0x2x3x4x5xbf16>
 }
+
+// -----
+
+// One batch of no known size becomes another: channels don't stay what they are.
+// CHECK-LABEL: func @other_batch
+// CHECK: %[[T:.*]] = fusion.transpose %{{.*}} permutation = [0, 4, 1, 2, 3]
+// CHECK: fusion.reshape %[[T]] : tensor<?x2x2x2x2xf64> to tensor<?x2x2x2xf64>
+func.func @other_batch(%x: tensor<?x2x2x2x2xf64>) -> tensor<?x2x2x2xf64> attributes {fusion.batch = array<i64: 1, 4>} {
+  %w = fusion.constant dense<1.0> : tensor<2x2x1x1x1xf64>
+  %c = fusion.conv %x, %w strides = [1, 1, 1] pad_low = [0, 0, 0] pad_high = [0, 0, 0] dilations = [1, 1, 1] groups = 1 layout = nchw : tensor<?x2x2x2x2xf64>, tensor<2x2x1x1x1xf64>
+  %y = fusion.reshape %c : tensor<?x2x2x2x2xf64> to tensor<?x2x2x2xf64>
+  return %y : tensor<?x2x2x2xf64>
+}
