@@ -23,10 +23,9 @@ func.func @main(%x: tensor<64xf32> {fusion.name = "x"}) -> (tensor<64xf32> {fusi
 }
 """
 
-COLLECTIVE = """
-fusion.mesh @m(dp = 2)
+KERNEL_IN_C = """
 func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
-  %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<64xf32>
+  %0 = fusion.kernel_call "c" "k" "void k(const float *x, float *y, int64_t batch) { *y = *x; }" (%x) flops = 1 bytes = 8 : (tensor<64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>
 }
 """
@@ -74,7 +73,7 @@ with tempfile.TemporaryDirectory() as name:
     (folder / "empty.mlir").write_text("")
     (folder / "noise.mlir").write_bytes(bytes(range(256)) * 8)
     (folder / "bytecode.mlir").write_bytes(b"ML\xefR" + bytes(64))
-    (folder / "collective.mlir").write_text(COLLECTIVE)
+    (folder / "kernel.mlir").write_text(KERNEL_IN_C)
     (folder / "nomain.mlir").write_text(GOOD.replace("@main", "@other"))
     (folder / "foreign.mlir").write_text('func.func @main() { "other.op"() : () -> ()\n return }')
     device = (BIN.parent / "share/fusion/devices/h200.json").read_text()
@@ -107,8 +106,8 @@ with tempfile.TemporaryDirectory() as name:
     expectRefusal("foreign op", ["foreign.mlir", *out], 3, ["other"], folder)
     expectRefusal("no main", ["nomain.mlir", *out], 3, ["main"], folder)
     expectRefusal("empty module", ["empty.mlir", *out], 3, ["main"], folder)
-    expectRefusal("an op the target has not", ["collective.mlir", "--target=cuda:sm_90", "--ptxas=off", *out], 3,
-                  ["a collective"], folder)
+    expectRefusal("an op the target has not", ["kernel.mlir", "--target=cuda:sm_90", "--ptxas=off", *out], 3,
+                  ["written in c"], folder)
     expectRefusal("missing plugin", ["good.mlir", "--plugin=./gone.so", *out], 5, ["gone.so"], folder)
     expectRefusal("unknown phase", ["good.mlir", "--run-before=fused:canonicalize", *out], 2, ["fused", "simplify"], folder)
     expectRefusal("no pipeline", ["good.mlir", "--run-before=fuse", *out], 2, ["PHASE:PASSES"], folder)

@@ -39,27 +39,28 @@ def command(text):
 
 
 COPY = "fusion.copy stream = 0 from #fusion.range<@in0, 0, 16> to #fusion.range<@out0, 0, 16> size = #fusion.extent<0 * B + 16>"
-TWO_RANKS = "one GPU has one rank: communication comes with targets of many"
 PROGRAM = "what the compiler writes, not what it reads: a module without @main"
+# op -> a model of two ranks; ranks.py runs them on two GPUs.
+ON_RANKS = {
+    "axis_index": MESH + function("%r = fusion.axis_index @m[dp] : tensor<i64>", "tensor<i64>"),
+    "all_reduce": MESH + function("%r = fusion.all_reduce sum, %a on @m[dp] : tensor<4xf32>"),
+    "all_gather": MESH + function("%r = fusion.all_gather %a dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>", "tensor<8xf32>"),
+    "reduce_scatter": MESH + function(
+        "%r = fusion.reduce_scatter sum, %a dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<2xf32>", "tensor<2xf32>"),
+    "all_to_all": MESH + function(
+        "%r = fusion.all_to_all %a split_dim = 0 concat_dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<4xf32>"),
+    "collective_broadcast": MESH + function("%r = fusion.collective_broadcast %a root = 0 on @m[dp] : tensor<4xf32>"),
+    "collective_permute": MESH + function(
+        "%r = fusion.collective_permute %a sources = [0, 1] targets = [1, 0] on @m[dp] : tensor<4xf32>"),
+    "await": MESH + function(
+        "%f = fusion.async stream = 1 -> tensor<4xf32> {\n    %s = fusion.all_reduce sum, %a on @m[dp] : tensor<4xf32>\n"
+        "    fusion.yield %s : tensor<4xf32>\n  }\n  %r = fusion.await %f : !fusion.future<tensor<4xf32>>"),
+}
 # op -> (why, a model that has it).
 REFUSED = {
-    "axis_index": (TWO_RANKS, MESH + function("%r = fusion.axis_index @m[dp] : tensor<i64>", "tensor<i64>")),
-    "all_reduce": (TWO_RANKS, MESH + function("%r = fusion.all_reduce sum, %a on @m[dp] : tensor<4xf32>")),
-    "all_gather": (TWO_RANKS, MESH + function("%r = fusion.all_gather %a dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>",
-                                              "tensor<8xf32>")),
-    "reduce_scatter": (TWO_RANKS, MESH + function(
-        "%r = fusion.reduce_scatter sum, %a dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<2xf32>", "tensor<2xf32>")),
-    "all_to_all": (TWO_RANKS, MESH + function(
-        "%r = fusion.all_to_all %a split_dim = 0 concat_dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<4xf32>")),
-    "collective_broadcast": (TWO_RANKS, MESH + function("%r = fusion.collective_broadcast %a root = 0 on @m[dp] : tensor<4xf32>")),
-    "collective_permute": (TWO_RANKS, MESH + function(
-        "%r = fusion.collective_permute %a sources = [0, 1] targets = [1, 0] on @m[dp] : tensor<4xf32>")),
     "async": ("a region holds collectives and groups", function(
         "%f = fusion.async stream = 1 -> tensor<4xf32> {\n    %n = fusion.neg %a : tensor<4xf32>\n    fusion.yield %n : tensor<4xf32>\n  }\n"
         "  %r = fusion.await %f : !fusion.future<tensor<4xf32>>")),
-    "await": (TWO_RANKS, MESH + function(
-        "%f = fusion.async stream = 1 -> tensor<4xf32> {\n    %s = fusion.all_reduce sum, %a on @m[dp] : tensor<4xf32>\n"
-        "    fusion.yield %s : tensor<4xf32>\n  }\n  %r = fusion.await %f : !fusion.future<tensor<4xf32>>")),
     "kernel_call": ("kernels in C are a processor's; kernels in CUDA are not compiled yet", function(
         '%r = fusion.kernel_call "c" "k" "void k(const float *x, float *y, int64_t batch) { *y = *x; }" (%a) flops = 1 bytes = 8 : '
         "(tensor<4xf32>) -> tensor<4xf32>")),
@@ -101,9 +102,9 @@ def checkCoverage():
     names, cases = opsOfTheDialect(), covered()
     checks.check("the declarations are found", len(names) > 100, f"{len(names)} ops")
     for name in names:
-        ways = [name in cases, name in REFUSED, name in STRUCTURE]
-        checks.check(f"{name} is covered, refused or structure", sum(ways) == 1, str(ways))
-    unknown = (set(cases) | set(REFUSED) | set(STRUCTURE)) - set(names)
+        ways = [name in cases, name in REFUSED, name in STRUCTURE, name in ON_RANKS]
+        checks.check(f"{name} is covered, refused, of several ranks or structure", sum(ways) == 1, str(ways))
+    unknown = (set(cases) | set(REFUSED) | set(STRUCTURE) | set(ON_RANKS)) - set(names)
     checks.check("no case of an op that is gone", not unknown, str(unknown))
 
 
@@ -142,6 +143,15 @@ def checkRefusals(folder):
                                 capture_output=True, text=True)
         checks.check(f"{op} is refused: {why}", parsed.returncode == 0 and f"fusion.{op}" in text and answer.returncode == 3 and
                      "error: " in answer.stderr and not (folder / "refused.fsn").exists(), f"{answer.returncode} {(parsed.stderr or answer.stderr).splitlines()[:1]}"[:200])
+
+
+def checkRanks(folder):
+    for op, text in ON_RANKS.items():
+        (folder / "ranks.mlir").write_text(text)
+        run("fusion-compile", folder / "ranks.mlir", "--target=cuda:sm_90", "-o", folder / "ranks.fsn")
+        kind = "all_reduce" if op == "await" else op
+        inspected = run("fusion-run", "--inspect", folder / "ranks.fsn").stdout
+        checks.check(f"{op} compiles for two GPUs", f"collective '': {kind} " in inspected, inspected[-200:])
 
 
 def checkEmitters(folder):
@@ -256,6 +266,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         checkRefusals(folder)
+        checkRanks(folder)
         checkTypes(folder)
         checkEmitters(folder)
         checkSmallCode(folder)
