@@ -119,8 +119,10 @@ std::optional<FusionRule> ChunkedGather::analyze() {
   rows = type.getDimSize(0);
   for (Operation *user : gather.getOutputs().front().getUsers()) {
     auto product = dyn_cast<MatmulOp>(user);
-    // Rows of the left factor are rows of the result.
-    if (!product || product.getLhs() != gather.getOutputs().front() ||
+    // Rows of the left factor are rows of the result. Products of several
+    // blocks have no order.
+    if (!product || product->getBlock() != gather->getBlock() ||
+        product.getLhs() != gather.getOutputs().front() ||
         product.getRhs() == product.getLhs() ||
         (type.getRank() == 2 && product.getTransposeLhs()) ||
         getType(product.getRhs()).getRank() != 2)

@@ -93,3 +93,21 @@ func.func @refused(%x: tensor<1024x16xf32>, %w: tensor<16x16xf32>, %v: tensor<8x
   %6 = fusion.matmul %5, %w : tensor<64x16xf32>, tensor<16x16xf32>
   return %1, %3, %4, %6 : tensor<1024x16xf32>, tensor<2048x16xf32>, tensor<2048x16xf32>, tensor<64x16xf32>
 }
+
+// -----
+
+// A product that runs on a condition stands in another block than its gather.
+// CHECK-LABEL: func.func @condition
+// CHECK-NOT: fusion.chunk
+// REMARK: [Missed] chunk-reader
+fusion.mesh @m(tp = 2)
+func.func @condition(%x: tensor<1024x16xf32>, %w: tensor<16x16xf32>, %y: tensor<2048x16xf32>, %c: i1) -> tensor<2048x16xf32> {
+  %0 = fusion.all_gather %x dim = 0 on @m[tp] : (tensor<1024x16xf32>) -> tensor<2048x16xf32>
+  %1 = scf.if %c -> tensor<2048x16xf32> {
+    %2 = fusion.matmul %0, %w : tensor<2048x16xf32>, tensor<16x16xf32>
+    scf.yield %2 : tensor<2048x16xf32>
+  } else {
+    scf.yield %y : tensor<2048x16xf32>
+  }
+  return %1 : tensor<2048x16xf32>
+}
