@@ -163,7 +163,7 @@ def checkRanks(folder):
 """
     for target in TARGETS:
         made = Compiled(folder, text, f"--target=cuda:{target}", "--mesh=dp=2")
-        collectives = re.findall(r" collective '.*': (\w+) sum .*on \[dp\] f32 \[64\]", made.said)
+        collectives = re.findall(r" collective '.*': (\w+) sum .*on \[dp\] over nccl f32 \[64\]", made.said)
         checks.check(f"ranks, {target}: one reduction", collectives == ["all_reduce"], collectives)
         checks.check(f"ranks, {target}: kernels", len(made.entries) >= 2 and len(made.kernels) == len(made.entries), made.entries)
 

@@ -93,7 +93,10 @@ def otherToolsStop(checks, root):
             if stage.stopped:
                 break
         checks.check(f"{name}: a signal stops it in order", stage.stopped > 0)
-        done = stage.interrupt(command, signal.SIGSEGV, 0.6 * whole)
+        for part in (0.6, 0.3, 0.1, 0.03):
+            done = stage.interrupt(command, signal.SIGSEGV, part * whole)
+            if done is None or done.returncode != 0:
+                break  # or it was done before
         early = done is None or (done.returncode == -signal.SIGSEGV and not done.stderr)  # as in expectStop
         checks.check(f"{name}: a crash is an internal error", early or (done.returncode == 9 and b"error: " in done.stderr), str(done)[:300])
         stage.expectUnchanged(f"{name}, a crash")
