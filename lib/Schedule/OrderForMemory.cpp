@@ -8,6 +8,7 @@
 #include "CommandOrder.h"
 #include "MemoryOrder.h"
 #include "fusion/Analysis/BatchExtents.h"
+#include "fusion/Analysis/OverlapPlan.h"
 #include "fusion/IR/TensorData.h"
 #include "fusion/Schedule/Passes.h"
 
@@ -25,6 +26,9 @@ using namespace fusion;
 
 /// A new order has to save this part of the peak, or nothing is moved.
 static constexpr int64_t kLeastGain = 128;
+
+/// Microseconds that are no difference.
+static constexpr double kSameUs = 1e-3;
 
 namespace {
 
@@ -208,6 +212,15 @@ namespace {
 struct OrderForMemory final : fusion::impl::OrderForMemoryBase<OrderForMemory> {
   using Base::Base;
 
+  LogicalResult initialize(MLIRContext *context) override {
+    FailureOr<std::unique_ptr<CostModel>> loaded =
+        loadCostModel(context, device, costModel);
+    if (failed(loaded))
+      return failure();
+    costs = std::move(*loaded);
+    return success();
+  }
+
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>(function);
     if (!main || !isFree(main))
@@ -220,18 +233,54 @@ struct OrderForMemory final : fusion::impl::OrderForMemoryBase<OrderForMemory> {
         planMemoryOrder(StepBuilder(main, *commands, *extents).run());
     if (plan.peakBefore - plan.peakAfter <= plan.peakBefore / kLeastGain)
       return markAllAnalysesPreserved();
-    SmallVector<Operation *> order;
+    Block &block = main.getBody().front();
+    bool sends = !block.getOps<CommunicationOpInterface>().empty();
+    Timeline before, after;
+    if (sends && failed(predict(main, before)))
+      return signalPassFailure();
+    SmallVector<Operation *> order, given;
+    for (const Step &step : commands->getSteps())
+      given.push_back(step.op);
     for (unsigned step : plan.order)
-      order.push_back(commands->getSteps()[step].op);
-    reorder(main.getBody().front(), order);
-    remark::passed(main.getLoc(), remark::RemarkOpts::name("order-memory")
-                                      .category("fusion")
-                                      .function(function))
+      order.push_back(given[step]);
+    reorder(block, order);
+    if (sends && failed(predict(main, after)))
+      return signalPassFailure();
+    auto options = remark::RemarkOpts::name("order-memory")
+                       .category("fusion")
+                       .function(function);
+    // What was computed beside a collective may stand elsewhere now.
+    if (after.exposedUs > before.exposedUs + kSameUs ||
+        after.stepUs > before.stepUs + kSameUs) {
+      reorder(block, given);
+      remark::missed(main.getLoc(), options)
+          << remark::reason("a collective would be waited for longer")
+          << remark::metric("PeakBefore", plan.peakBefore)
+          << remark::metric("PeakAfter", plan.peakAfter);
+      return;
+    }
+    remark::passed(main.getLoc(), options)
         << remark::add("groups stand where fewer bytes are alive")
         << remark::metric("Moved", int64_t(plan.numMoved))
         << remark::metric("PeakBefore", plan.peakBefore)
         << remark::metric("PeakAfter", plan.peakAfter);
   }
+
+private:
+  /// The timeline that fusion-overlap-collectives would make of `main`.
+  LogicalResult predict(func::FuncOp main, Timeline &timeline) {
+    CommModel comms(costs->getDevice());
+    FailureOr<StepPrices> prices = StepPrices::create(main, *costs, comms);
+    if (failed(prices))
+      return failure();
+    OverlapPlan plan = planOverlap(OverlapGraph(main, &*prices), *prices);
+    bool isSerial =
+        plan.numStarted == 0 || plan.overlapped.stepUs > plan.serial.stepUs;
+    timeline = isSerial ? plan.serial : plan.overlapped;
+    return success();
+  }
+
+  std::shared_ptr<CostModel> costs;
 };
 
 } // namespace

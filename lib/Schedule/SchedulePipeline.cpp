@@ -5,7 +5,10 @@
 
 void fusion::buildSchedulePipeline(mlir::OpPassManager &manager,
                                    const ScheduleOptions &options) {
-  manager.addPass(createOrderForMemory());
+  OrderForMemoryOptions order;
+  order.device = options.device;
+  order.costModel = options.costModel;
+  manager.addPass(createOrderForMemory(order));
   // What moves communication is proved right behind it.
   if (options.overlap) {
     PrefetchAllGatherOptions prefetch;

@@ -16,7 +16,8 @@ def OrderForMemory : Pass<"fusion-order-for-memory", "::mlir::ModuleOp"> {
     Requires: every compute op is in a group that code generation has compiled.
     Ensures: the same groups; each behind what it reads. Idempotent.
     Leaves alone: the order of collectives; functions with asynchronous regions or
-    other effects, whose order somebody chose.
+    other effects, whose order somebody chose; one whose step would take longer, or
+    wait longer for collectives, as predicted.
     Reports: the bytes alive at the peak before and after, by sizes of values.
 
     Before:
@@ -33,7 +34,9 @@ def OrderForMemory : Pass<"fusion-order-for-memory", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"function", "function", "std::string", "\"main\"", "the function to order">
+    Option<"function", "function", "std::string", "\"main\"", "the function to order">,
+    Option<"device", "device", "std::string", "\"cpu\"", "device name, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
   ];
   let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
