@@ -83,8 +83,8 @@ static_assert(std::size(kRates) == kNumArithmetic);
 static constexpr StringLiteral kRun = "run_us";
 static constexpr StringLiteral kKernels = "kernels";
 static constexpr StringLiteral kClasses[] = {
-    "loop",    "row_reduce",  "column_reduce", "transpose",
-    "product", "convolution", "other"};
+    "loop",        "row_reduce", "column_reduce", "transpose", "product",
+    "convolution", "other",      "operand_sum",   "slope"};
 static_assert(std::size(kClasses) == kNumKernelClasses);
 
 namespace {

@@ -32,11 +32,6 @@ using namespace fusion;
 /// What the group is compared across, for messages.
 static constexpr llvm::StringLiteral kStep = "fusion of gradients";
 
-/// Bytes that the library's pass for a slope takes as long as, for each byte of
-/// the result: cuBLASLt 13.0 on an H200, 59 us for [2048, 4096] and 82 us for
-/// [4096, 3072] in bf16, where a kernel of ours takes 16 and 24.
-static constexpr double kSlopePass = 13;
-
 namespace {
 
 /// A product with its gradients, or why they stay apart.
@@ -64,6 +59,19 @@ private:
 
 static bool isOf(Operation *op, Value value) {
   return value && op == value.getDefiningOp();
+}
+
+static Value getSummed(MatmulOp root, const LibraryGradients &gradients) {
+  switch (gradients.summed) {
+  case SummedMatrix::Lhs:
+    return root.getLhs();
+  case SummedMatrix::Rhs:
+    return root.getRhs();
+  case SummedMatrix::None:
+  case SummedMatrix::Result:
+    return gradients.result;
+  }
+  llvm_unreachable("unknown matrix");
 }
 
 /// The op that the group takes the place of: all that it reads is there, and
@@ -141,19 +149,25 @@ Decision FuseGradients::decide(MatmulOp root, LibraryGradients gradients,
     if (!ops.empty())
       apart.push_back(
           computeKernelWork(ops, isResult, legality, model->getDevice()));
-  KernelWork joined = computeKernelWork(
-      gradients.ops,
-      [&](Operation *op) {
-        return isOf(op, gradients.result) || isOf(op, gradients.sum);
-      },
-      legality, model->getDevice());
-  // cuBLASLt takes the slope in a pass of its own behind the product, which is
-  // no fast one.
+  // cuBLASLt sums and takes the slope in passes of its own behind the product.
+  const DeviceModel &device = model->getDevice();
+  SmallVector<KernelWork> joined{
+      computeKernelWork(ArrayRef(product), isResult, legality, device)};
+  auto addPass = [&](KernelClass kernel, double bytes) {
+    KernelWork &pass = joined.emplace_back();
+    pass.kernel = kernel;
+    pass.memoryBytes = bytes;
+    pass.blocks = device.units;
+  };
   if (gradients.slopeAt)
-    joined.spilledBytes += kSlopePass * legality.getByteSize(gradients.result);
+    addPass(KernelClass::Slope, 3 * legality.getByteSize(gradients.result));
+  if (gradients.sum && !gradients.slopeAt)
+    addPass(KernelClass::OperandSum,
+            legality.getByteSize(getSummed(root, gradients)));
   decision.profit = predictProfit(*model, apart, joined);
-  if (decision.profit.refusal) {
-    decision.rule = *decision.profit.refusal;
+  const FusionProfit &profit = decision.profit;
+  if (profit.refusal) {
+    decision.rule = *profit.refusal;
     decision.reason = getFusionRuleInfo(decision.rule).text.str();
     return decision;
   }

@@ -1,4 +1,4 @@
-// RUN: fusion-opt %s --split-input-file --fusion-fuse=device=h200 --fusion-emit-kernels=target=cuda --remarks-filter=fusion 2>%t.remarks | FileCheck %s
+// RUN: fusion-opt %s --split-input-file --fusion-fuse=device=%S/../Fuse/Inputs/sheet.json --fusion-emit-kernels=target=cuda --remarks-filter=fusion 2>%t.remarks | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK --input-file=%t.remarks
 
 // The gradients of weights and of a bias are one call with two results. Its

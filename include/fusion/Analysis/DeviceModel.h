@@ -48,8 +48,10 @@ enum class KernelClass : unsigned {
   Product,
   Convolution,
   Other,
+  OperandSum, ///< a library's pass behind a product: the sum of an operand
+  Slope,      ///< the same: times an activation's slope
 };
-inline constexpr unsigned kNumKernelClasses = 7;
+inline constexpr unsigned kNumKernelClasses = 9;
 
 /// How the key of a class is spelled in a device file.
 llvm::StringRef getKernelClassName(KernelClass kernel);

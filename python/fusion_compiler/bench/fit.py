@@ -18,7 +18,8 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 #: Keys of `kernels` in a device file, in the compiler's order.
-CLASSES = ("loop", "row_reduce", "column_reduce", "transpose", "product", "convolution", "other")
+CLASSES = ("loop", "row_reduce", "column_reduce", "transpose", "product", "convolution", "other", "operand_sum",
+           "slope")
 #: Where a class begins, and its keys: a kernel that fills the device, with some time at its ends.
 _FIGURES = {"fixed_us": 0.2, "memory_share": 0.9, "arithmetic_share": 0.5, "reread_share": 0.3, "spread": 1.0}
 #: Libraries have smaller tiles than are counted where there are few.
