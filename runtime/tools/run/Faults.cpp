@@ -4,10 +4,12 @@
 #include "RankLink.h"
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 #include <unistd.h>
 
 using namespace fusion::rt;
@@ -16,7 +18,7 @@ const char *fusion::rt::faultsText() {
   return "kill, stop, segv, abort, throw, exit, skip, hang, cut, slow, link, "
          "fail, "
          "lost, count, async, deaf, start-hang, load-hang, load-fail, "
-         "end-kill, end-hang, "
+         "end-kill, end-hang, exit-linger, "
          "module, schedule, runtime, device, ranks, rank";
 }
 
@@ -68,6 +70,11 @@ static void strike(const std::string &kind, RankLink *link) {
     hang();
   if (kind == "cut" && link)
     link->cut();
+  // As a process whose memory takes long to give back.
+  if (kind == "linger" && link) {
+    link->cut();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  }
 }
 
 void fusion::rt::injectAt(Stage stage, const std::vector<Fault> &faults,
@@ -77,7 +84,8 @@ void fusion::rt::injectAt(Stage stage, const std::vector<Fault> &faults,
       continue;
     const char *prefix = stage == Stage::Start  ? "start-"
                          : stage == Stage::Load ? "load-"
-                                                : "end-";
+                         : stage == Stage::End  ? "end-"
+                                                : "exit-";
     size_t length = std::strlen(prefix);
     if (fault.kind.compare(0, length, prefix) == 0)
       strike(fault.kind.substr(length), link);

@@ -34,8 +34,9 @@ bool parseFault(const std::string &text, Fault &fault);
 /// The kinds, for --help.
 const char *faultsText();
 
-/// What happens to a rank before it joins, before it is ready, and at its end.
-enum class Stage { Start, Load, End };
+/// What happens to a rank before it joins, before it is ready, at its end, and
+/// when all is said and its process ends.
+enum class Stage { Start, Load, End, Exit };
 void injectAt(Stage stage, const std::vector<Fault> &faults, uint32_t rank,
               RankLink *link);
 

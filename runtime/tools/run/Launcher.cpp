@@ -35,6 +35,9 @@ using namespace fusion::rt;
 static constexpr double kGraceSeconds = 3;
 /// An error that another rank's end may explain waits so long for it.
 static constexpr double kCauseSeconds = 0.3;
+/// A process that has run all takes so long to end: a driver may have much to
+/// give back, after the sockets are closed.
+static constexpr double kExitSeconds = 60;
 static constexpr int kTickMilliseconds = 50;
 
 namespace {
@@ -156,6 +159,7 @@ void Launcher::runChild(uint32_t rank, int socket) {
           std::max(1, int(std::thread::hardware_concurrency() / options.ranks));
     code = runRank(own_options, module, context, "127.0.0.1");
     std::fflush(stdout);
+    injectAt(Stage::Exit, options.faults, rank, &link);
     _exit(code);
     // The parent reads this.
   } catch (const std::bad_alloc &) {
@@ -337,7 +341,13 @@ Status Launcher::findCause() {
     // Its process may be about to end, which says more.
     if (child.closedAt == 0)
       child.closedAt = now;
-    if (now - child.closedAt > kCauseSeconds)
+    bool isDone = each.done && finishing;
+    if (isDone && now - child.closedAt > kExitSeconds)
+      return Status(Code::Timeout,
+                    "rank " + std::to_string(rank) +
+                        " has run its program and its process does not end",
+                    {}, int(rank));
+    if (!isDone && now - child.closedAt > kCauseSeconds)
       return Status(Code::PeerFailed,
                     "rank " + std::to_string(rank) +
                         " closed its control socket",

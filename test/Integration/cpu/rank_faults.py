@@ -205,6 +205,8 @@ def stuck(folder):
     case(folder, "F13 a rank hangs at the end", inject("1:end-hang"), 8, 8,
          ["rank 1 has run its program and not ended"], hasRun=True)
 
+    case(folder, "F13 a rank's process takes long to end", inject("1:exit-linger"), 0, 6)
+
     # All processes stand still for longer than the limit: nobody is late.
     def suspend(launcher, ranks):
         for process in (launcher, *ranks):
