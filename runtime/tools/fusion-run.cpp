@@ -73,10 +73,6 @@ int main(int argc, char **argv) {
                stderr);
     return int(Code::Environment);
   }
-  // Before there are threads, and for the processes of ranks: a queue of the
-  // GPU for each stream, so that one which waits for another rank holds up none
-  // of the others.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   try {
     int code = finish(run(argc, argv));
     // The driver's exit would wait for a GPU that does not answer.
