@@ -6,12 +6,7 @@
 // where they are 0, 1/2 and 1, so all results are exact.
 //
 //===----------------------------------------------------------------------===//
-#include "CudaTesting.h"
-#include "FakeBlasLt.h"
-#include "LibraryCalls.h"
-
-#include <cstdlib>
-#include <memory>
+#include "BlasLtTesting.h"
 
 using namespace fusion::rt;
 using namespace fusion::rt::cuda;
@@ -23,28 +18,8 @@ constexpr int64_t kRows = 8, kColumns = 16, kDepth = 5;
 /// Floats between operands.
 constexpr int64_t kRoom = 256;
 
-class CudaGradientsTest : public CudaTest {
+class CudaGradientsTest : public BlasLtTest {
 protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    fakeBlasLtReset();
-    auto opened = Driver::open();
-    ASSERT_TRUE(opened.ok());
-    driver = *opened;
-    driver->contextPush(reinterpret_cast<CUcontext>(0x1000));
-    ASSERT_EQ(driver->streamCreate(&stream, kStreamNonBlocking), kSuccess);
-    auto libs = CudaLibraries::open(*driver);
-    ASSERT_TRUE(libs.ok());
-    libraries = std::move(*libs);
-  }
-  void TearDown() override {
-    libraries.reset();
-    driver->streamDestroy(stream);
-    CUcontext ignored;
-    driver->contextPop(&ignored);
-    CudaTest::TearDown();
-  }
-
   /// [5, 8]^T x [5, 16], as the gradient of weights.
   static LibraryCall weightGradient(BiasGradient summed, int64_t members = 1) {
     LibraryCall call;
@@ -81,8 +56,6 @@ protected:
   /// Runs the call, and expects all that it writes to be right. `shift`: floats
   /// that the operands of a member lie further behind those of the last one.
   void run(const LibraryCall &call, int64_t shift = 0) {
-    auto planned = libraries->plan(call, 1);
-    ASSERT_TRUE(planned.ok()) << planned.status().message();
     size_t each =
         3 + call.hasSlope() + (call.biasGradient != BiasGradient::None);
     size_t count = each * size_t(call.members);
@@ -90,26 +63,15 @@ protected:
     auto placeOf = [&](size_t operand) {
       return operand * kRoom + size_t(shift) * (operand / each);
     };
-    std::unique_ptr<float, void (*)(void *)> memory(
-        static_cast<float *>(std::aligned_alloc(64, room * 4)), std::free);
     std::vector<float> values = numbers(room);
+    for (size_t i = 2; call.hasSlope() && i < count; i += each)
+      for (int64_t at = 0; at < kRoom; ++at)
+        values[placeOf(i) + size_t(at)] = slopeAt(at);
+    auto memory = place(values);
     std::vector<void *> operands;
-    for (size_t i = 0; i < count; ++i) {
-      if (call.hasSlope() && i % each == 2)
-        for (int64_t at = 0; at < kRoom; ++at)
-          values[placeOf(i) + size_t(at)] = slopeAt(at);
+    for (size_t i = 0; i < count; ++i)
       operands.push_back(memory.get() + placeOf(i));
-    }
-    std::copy(values.begin(), values.end(), memory.get());
-    std::vector<char> workspace((*planned)->workspace());
-    CUgraph graph = nullptr;
-    ASSERT_EQ(driver->streamBeginCapture(stream, kCaptureThreadLocal),
-              kSuccess);
-    Status status =
-        (*planned)->enqueue(stream, operands.data(), workspace.data());
-    EXPECT_EQ(driver->streamEndCapture(stream, &graph), kSuccess);
-    driver->graphDestroy(graph);
-    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_NO_FATAL_FAILURE(capture(call, operands));
     for (int64_t member = 0; member < call.members; ++member)
       check(call, &values[placeOf(size_t(member) * each)],
             memory.get() + placeOf(size_t(member) * each));
@@ -156,10 +118,6 @@ protected:
       result.push_back(fakeBlasLtProduct(i)->epilogue);
     return result;
   }
-
-  const Driver *driver = nullptr;
-  CUstream stream = nullptr;
-  std::unique_ptr<CudaLibraries> libraries;
 };
 
 using Epilogues = std::vector<int64_t>;

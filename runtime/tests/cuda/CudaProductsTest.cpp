@@ -4,9 +4,7 @@
 // members is, on which streams, and that each member gets its own values.
 //
 //===----------------------------------------------------------------------===//
-#include "CudaTesting.h"
-#include "FakeBlasLt.h"
-#include "LibraryCalls.h"
+#include "BlasLtTesting.h"
 
 #include <numeric>
 #include <set>
@@ -35,64 +33,25 @@ LibraryCall productCall(int64_t members, bool hasBias, bool hasAddend = false) {
   return call;
 }
 
-class CudaProductsTest : public CudaTest {
+class CudaProductsTest : public BlasLtTest {
 protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    fakeBlasLtReset();
-    auto opened = Driver::open();
-    ASSERT_TRUE(opened.ok());
-    driver = *opened;
-    driver->contextPush(reinterpret_cast<CUcontext>(0x1000));
-    ASSERT_EQ(driver->streamCreate(&stream, kStreamNonBlocking), kSuccess);
-    auto libs = CudaLibraries::open(*driver);
-    ASSERT_TRUE(libs.ok());
-    libraries = std::move(*libs);
-  }
-  void TearDown() override {
-    libraries.reset();
-    driver->streamDestroy(stream);
-    CUcontext ignored;
-    driver->contextPop(&ignored);
-    CudaTest::TearDown();
-  }
-
   /// Runs `call` on operands whose places, in steps of kRoom floats, `places`
   /// gives for each member: left side, right side, bias or addend, output.
   /// `shift`: floats that the right sides lie behind their places. Expects that
   /// all outputs are right.
   void run(const LibraryCall &call,
            const std::vector<std::vector<int64_t>> &places, int64_t shift = 0) {
-    auto planned = libraries->plan(call, 1);
-    ASSERT_TRUE(planned.ok()) << planned.status().message();
     int64_t last = 0;
     for (const auto &member : places)
       last = std::max(last, *std::max_element(member.begin(), member.end()));
     std::vector<float> values = numbers(size_t((last + 2) * kRoom));
-    std::unique_ptr<float, void (*)(void *)> memory(
-        static_cast<float *>(std::aligned_alloc(64, values.size() * 4)),
-        std::free);
-    std::copy(values.begin(), values.end(), memory.get());
+    auto memory = place(values);
     std::vector<void *> operands;
     for (const auto &member : places)
       for (size_t i = 0; i < member.size(); ++i)
         operands.push_back(memory.get() + member[i] * kRoom +
                            (i == 1 ? shift : 0));
-    std::vector<char> workspace((*planned)->workspace());
-    CUgraph graph = nullptr;
-    ASSERT_EQ(driver->streamBeginCapture(stream, kCaptureThreadLocal),
-              kSuccess);
-    Status status =
-        (*planned)->enqueue(stream, operands.data(), workspace.data());
-    // Fails if a branch was not joined.
-    EXPECT_EQ(driver->streamEndCapture(stream, &graph), kSuccess);
-    driver->graphDestroy(graph);
-    ASSERT_TRUE(status.ok()) << status.message();
-    for (uint64_t i = 0; i < fakeBlasLtCount(); ++i) {
-      auto *scratch = static_cast<char *>(fakeBlasLtProduct(i)->workspace);
-      EXPECT_TRUE(scratch >= workspace.data() &&
-                  scratch + 512 <= workspace.data() + workspace.size());
-    }
+    ASSERT_NO_FATAL_FAILURE(capture(call, operands));
     for (const auto &member : places) {
       const float *l = &values[member[0] * kRoom];
       const float *r = &values[member[1] * kRoom + shift];
@@ -121,10 +80,6 @@ protected:
       streams.insert(fakeBlasLtProduct(i)->stream);
     return streams.size();
   }
-
-  const Driver *driver = nullptr;
-  CUstream stream = nullptr;
-  std::unique_ptr<CudaLibraries> libraries;
 };
 
 using Batches = std::vector<int64_t>;
