@@ -81,6 +81,14 @@ def test_rows_have_names_of_their_own():
         assert all(set(row.judged) <= {v.name for v in row.ours} for row in make(2))
 
 
+def test_fewer_contenders():
+    row = next(r for r in rows.SUITES["train"](2) if r.name == "gpt-124m").only(
+        lambda name: name in ("one", "wire", "peer: ddp 25 compiled+graph"))
+    assert [v.name for v in row.ours] == ["one", "wire"] and row.peers == ("ddp 25 compiled+graph",) and not row.apart
+    # What is sent by itself is another variant's, which need not be measured.
+    assert row.ours[1].wire_of.words == ("--mesh=dp=2", "--transport=nccl")
+
+
 # What is compiled.
 
 

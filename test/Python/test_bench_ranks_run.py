@@ -142,6 +142,7 @@ def test_calibrate_writes_a_device_file_that_the_compiler_reads(monkeypatch, tmp
     (["overlap", "--ranks", "1"], "--ranks: 1, expected 2 or more"),
     (["overlap", "--filter", "no such row"], "finds no row of overlap"),
     (["overlap", "--filter", "("], "no regular expression"),
+    (["overlap", "--contenders", "no such one"], "--contenders: 'no such one' finds none of ours"),
     (["overlap", "--compile-only"], "--compile-only needs --modules DIR"),
     (["--from", "a.json"], "a.json: can't be read as results"),
 ])

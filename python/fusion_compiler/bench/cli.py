@@ -103,6 +103,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="with --evaluate: fit --base to half of the times, write it to FILE, and hold that against them")
     add("--ranks", type=int, default=0, metavar="N",
         help="overlap, train: GPUs (default 2); calibrate: measure what N GPUs send each other, nothing else")
+    add("--contenders", default="", metavar="RE",
+        help="overlap, train: only contenders whose name this finds, such as 'both.auto|products|peer: '; fewer of them "
+             "take more turns in the same time")
     add("--keep", action="store_true", help="overlap, train: leave rows out that the file of --json has already")
     add("--replays", type=int, default=0, metavar="N",
         help="overlap: check sums after so many replays at least (default: those that were timed)")

@@ -5,8 +5,6 @@
 //===----------------------------------------------------------------------===//
 #include "CudaExecutor.h"
 
-#include "Mesh.h"
-
 #include <algorithm>
 #include <chrono>
 
@@ -16,20 +14,14 @@ using namespace fusion::rt::cuda;
 /// How long the replays between two events take at least, if 100 do: an
 /// event's own time is a microsecond.
 static constexpr double kBatchMicros = 2000;
-/// Ranks begin a little apart, and the first to begin waits: many replays, but
-/// not so long that who watches over the ranks sees nothing for a while.
-static constexpr double kRanksMicros = 20000, kRanksMostMicros = 500000;
-static constexpr int64_t kRanksReplays = 10;
+/// How long a batch that isn't timed takes, if 100 replays do: what ran before,
+/// here or for another program, has left the clocks as it liked them.
+static constexpr double kWarmMicros = 10000;
+static constexpr int kWarmBatches = 2;
 
-/// How often a run that takes `each` microseconds is replayed between two
-/// events.
-static int64_t replaysOf(double each, bool hasRanks) {
-  each = std::max(each, 1.0);
-  if (!hasRanks)
-    return std::clamp<int64_t>(int64_t(kBatchMicros / each), 1, 100);
-  return std::clamp<int64_t>(
-      std::max(int64_t(kRanksMicros / each), kRanksReplays), 1,
-      std::max<int64_t>(int64_t(kRanksMostMicros / each), 1));
+/// How many replays that take `each` microseconds fill `micros`.
+static int64_t replaysOf(double each, double micros) {
+  return std::clamp<int64_t>(int64_t(micros / std::max(each, 1.0)), 1, 100);
 }
 
 Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
@@ -63,19 +55,25 @@ Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
                std::chrono::steady_clock::now().time_since_epoch())
         .count();
   };
-  // Microseconds that one of `replays` took, by events around all of them.
+  auto launch = [&] {
+    return driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch");
+  };
+  auto record = [&](CUevent event) {
+    return driver->check(driver->eventRecord(event, stream), "cuEventRecord");
+  };
+  // Microseconds that one of `replays` took, by events around all of them. One
+  // more goes ahead: ranks begin a little apart and meet in its collectives,
+  // and the host queues the others meanwhile.
   auto time = [&](int64_t replays, double &micros) -> Status {
     if (isStopped())
       return Status(Code::Internal, "interrupted");
-    FUSION_RT_TRY(driver->check(driver->eventRecord(events.pair[0], stream),
-                                "cuEventRecord"));
     enterStep(firstCollective);
+    FUSION_RT_TRY(launch());
+    FUSION_RT_TRY(record(events.pair[0]));
     for (int64_t i = 0; i < replays; ++i)
-      FUSION_RT_TRY(
-          driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch"));
-    FUSION_RT_TRY(driver->check(driver->eventRecord(events.pair[1], stream),
-                                "cuEventRecord"));
-    FUSION_RT_TRY(waitFor(events.pair[1], "waiting for the runs", replays));
+      FUSION_RT_TRY(launch());
+    FUSION_RT_TRY(record(events.pair[1]));
+    FUSION_RT_TRY(waitFor(events.pair[1], "waiting for the runs", replays + 1));
     leaveStep();
     float millis = 0;
     FUSION_RT_TRY(driver->check(
@@ -84,32 +82,41 @@ Status CudaExecutor::measure(int64_t batch, int64_t count, Timings &timings) {
     micros = double(millis) * 1000 / double(replays);
     return {};
   };
-  double each = 0;
-  for (int i = 0; i < 3; ++i)
-    FUSION_RT_TRY(failed(time(10, each)));
   // All ranks replay equally often, and begin together.
-  bool hasRanks = rankCount(program.mesh) > 1;
   bool agrees = !groups.empty() && options.agreeOnLargest;
-  if (agrees)
-    FUSION_RT_TRY(options.agreeOnLargest(each));
-  else if (hasRanks)
-    each = kBatchMicros;
-  auto meet = [&]() -> Status {
-    double none = 0;
-    return agrees ? options.agreeOnLargest(none) : Status();
+  auto agree = [&](double &micros) -> Status {
+    if (agrees)
+      return options.agreeOnLargest(micros);
+    // Nobody to ask, so all take the same number.
+    if (!groups.empty())
+      micros = kBatchMicros;
+    return {};
   };
-  int64_t replays = replaysOf(each, hasRanks);
+  auto meet = [&] {
+    double none = 0;
+    return agree(none);
+  };
+  double each = 0;
+  FUSION_RT_TRY(failed(time(1, each)));
+  for (int i = 0; i < kWarmBatches; ++i) {
+    FUSION_RT_TRY(agree(each));
+    FUSION_RT_TRY(failed(time(replaysOf(each, kWarmMicros), each)));
+  }
+  FUSION_RT_TRY(agree(each));
+  bool hasWall = timings.hasWall;
   timings = {};
-  timings.replays = replays;
+  timings.hasWall = hasWall;
+  timings.replays = replaysOf(each, kBatchMicros);
   for (int64_t i = 0; i < count; ++i) {
     FUSION_RT_TRY(meet());
-    FUSION_RT_TRY(failed(time(replays, each)));
+    FUSION_RT_TRY(failed(time(timings.replays, each)));
     timings.device.push_back(each);
+    if (!hasWall)
+      continue;
     FUSION_RT_TRY(meet());
     double start = now();
     enterStep(firstCollective);
-    FUSION_RT_TRY(failed(
-        driver->check(driver->graphLaunch(*graph, stream), "cuGraphLaunch")));
+    FUSION_RT_TRY(failed(launch()));
     FUSION_RT_TRY(failed(waitFor(stream, "waiting for the run")));
     timings.wall.push_back(now() - start);
     leaveStep();

@@ -84,6 +84,7 @@ struct Timings {
   std::vector<double> device; ///< by the device's clock, means of `replays`
   std::vector<double> wall;   ///< from launch until the host knows its end
   int64_t replays = 0;
+  bool hasWall = true; ///< asked for: without it `wall` stays empty
 };
 
 /// A backend bound to one module.

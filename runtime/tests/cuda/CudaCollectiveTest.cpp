@@ -227,7 +227,7 @@ TEST_F(CudaCollectiveTest, RanksReplayAsOftenAsTheSlowestWants) {
   options.deviceCommunicator = std::make_shared<Doubling>(seen);
   options.agreeOnLargest = [&](double &value) {
     asked.push_back(value);
-    value = 500; // of 20 ms
+    value = 500; // of 2 ms
     return Status();
   };
   auto session = cudaSession(rankModule(), options);
@@ -236,12 +236,17 @@ TEST_F(CudaCollectiveTest, RanksReplayAsOftenAsTheSlowestWants) {
   EXPECT_OK(run(**session, x.data(), y.data()));
   Timings timings;
   EXPECT_OK((*session)->measure(1, 2, timings));
-  EXPECT_EQ(timings.replays, 40);
-  // Once how long a run takes, then the ranks meet before all that is timed.
-  ASSERT_EQ(asked.size(), 5u);
-  EXPECT_NEAR(asked[0], 50, 0.1);
-  for (size_t i = 1; i < asked.size(); ++i)
-    EXPECT_EQ(asked[i], 0);
+  EXPECT_EQ(timings.replays, 4);
+  // How long a run takes, before each batch that isn't timed and after the
+  // last; then the ranks meet before all that is.
+  ASSERT_EQ(asked.size(), 7u);
+  for (size_t i = 0; i < asked.size(); ++i)
+    EXPECT_NEAR(asked[i], i < 3 ? 50 : 0, 0.1);
+  timings.hasWall = false;
+  EXPECT_OK((*session)->measure(1, 2, timings));
+  EXPECT_EQ(timings.device.size(), 2u);
+  EXPECT_TRUE(timings.wall.empty());
+  EXPECT_EQ(asked.size(), 7u + 5u);
 }
 
 TEST_F(CudaCollectiveTest, RanksAreAsManyAsTheMeshHas) {

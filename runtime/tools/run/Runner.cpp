@@ -318,6 +318,7 @@ static Status takeTurns(Session &session, RunInputs &inputs, Buffers &buffers,
   TurnActions actions;
   actions.time = [&](int64_t count, std::vector<double> &micros) {
     Timings timings;
+    timings.hasWall = false;
     FUSION_RT_TRY(measure(session, batch, buffers, count, seconds, timings));
     micros = timings.device.empty() ? timings.wall : timings.device;
     return Status();

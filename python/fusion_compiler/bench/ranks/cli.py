@@ -32,15 +32,24 @@ from .compile import compile_rows
 from .rows import SUITES, Row
 
 
-def select(suite: str, pattern: str, ranks: int) -> list[Row]:
-    """Rows of the suite whose name the expression finds. Raises FusionError 2."""
+def _expression(option: str, pattern: str) -> re.Pattern:
     try:
-        wanted = re.compile(pattern)
+        return re.compile(pattern)
     except re.error as error:
-        raise FusionError(f"--filter: {pattern!r} is no regular expression: {error}", USAGE) from error
+        raise FusionError(f"{option}: {pattern!r} is no regular expression: {error}", USAGE) from error
+
+
+def select(suite: str, pattern: str, ranks: int, contenders: str = "") -> list[Row]:
+    """Rows of the suite whose name the expression finds, with the contenders whose name the other one finds. Raises
+    FusionError 2."""
+    wanted, contender = _expression("--filter", pattern), _expression("--contenders", contenders)
     found = [row for row in SUITES[suite](ranks) if wanted.search(row.name)]
     if not found:
         raise FusionError(f"--filter: {pattern!r} finds no row of {suite}, --list names them", USAGE)
+    found = [row.only(contender.search) for row in found]
+    if not any(row.ours for row in found):
+        raise FusionError(f"--contenders: {contenders!r} finds none of ours, e.g. products or both.auto of overlap, one "
+                          "or dp.auto of train", USAGE)
     return found
 
 
@@ -143,7 +152,7 @@ def calibrate(options, say: Callable[[str], None]) -> int:
 
 def bench(options, program: str, arguments: Sequence[str], say: Callable[[str], None]) -> tuple[int, dict]:
     """Compiles or measures a suite: the exit code, and the document (empty after --compile-only)."""
-    rows = select(options.suite, options.filter, options.ranks)
+    rows = select(options.suite, options.filter, options.ranks, options.contenders)
     if options.compile_only:
         return _compile_only(options, rows, say), {}
     begin = time.monotonic()

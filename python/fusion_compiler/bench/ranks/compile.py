@@ -92,7 +92,7 @@ def _source(compiler: Compiler, row: Row, variant: Variant, folder: str) -> Prog
     program = variant.program()
     if not variant.wire_of:
         return program
-    of = next(other for other in row.ours if other.name == variant.wire_of)
+    of = variant.wire_of
     source, fused = os.path.join(folder, "whole.mlir"), os.path.join(folder, "fused.mlir")
     with open(source, "w", encoding="utf-8") as file:
         file.write(program.text)

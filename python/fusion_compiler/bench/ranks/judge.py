@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import Callable, Iterable, Mapping, Optional, Sequence
 
 from ..timing import interval, median
-from .rows import FAST, Row
+from .rows import FAST, PEER, Row
 
-#: Microseconds of each round, by contender: ours by the variant's name, a peer's with this before its name.
+#: Microseconds of each round, by contender: ours by the variant's name, a peer's with PEER before its name.
 Rounds = Mapping[str, Sequence[float]]
-PEER = "peer: "
 
 
 def fastest(rounds: Rounds, names: Iterable[str]) -> Optional[str]:

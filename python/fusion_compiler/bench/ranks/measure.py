@@ -28,9 +28,8 @@ from .peers import command as peers_command
 from .compile import module_name
 from .inputs import Files
 from .job import Job
-from .judge import PEER
 from .programs import Input
-from .rows import SLOW, Row, Variant
+from .rows import PEER, SLOW, Row, Variant
 
 #: What keeps NCCL from the GPUs' own link.
 SLOW_ENVIRONMENT = {"NCCL_P2P_DISABLE": "1"}

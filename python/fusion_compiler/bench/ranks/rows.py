@@ -23,6 +23,8 @@ from .programs import Input, Program
 
 #: Links between the GPUs: the machine's own; without peer access, as NCCL_P2P_DISABLE=1 has it.
 FAST, SLOW = "nvlink", "slow"
+#: Before a peer's name, where contenders of ours and of the peers are told apart by it.
+PEER = "peer: "
 #: Nothing is fused and nothing is moved: every gradient is reduced by itself behind the backward pass.
 UNFUSED = ("--no-fuse=buckets,chunks,clip,horizontal,projections,vertical", "--no-overlap")
 
@@ -60,7 +62,7 @@ class Variant:
     options: tuple[str, ...] = ()
     ranks: int = 2
     transport: str = ""  # pinned to; "": the compiler's choice
-    wire_of: str = ""  # instead of `program`: the collectives of this variant of the row, by themselves
+    wire_of: Optional["Variant"] = None  # instead of `program`: the collectives of this variant, by themselves
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -79,6 +81,14 @@ class Row:
     kind: str = ""  # which figures it has: "behind", "gather", "train"
     judged: tuple[str, ...] = ()  # variants that bars speak of: the fastest of them
     bars: tuple[Bar, ...] = ()
+
+    def only(self, wanted: Callable[[str], object]) -> "Row":
+        """The row with those contenders whose name is wanted; a peer's with PEER in front."""
+        def peers(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(name for name in names if wanted(PEER + name))
+
+        return replace(self, ours=tuple(v for v in self.ours if wanted(v.name)), peers=peers(self.peers),
+                       apart=peers(self.apart))
 
 
 def _pinned(variant: Variant, *transports: str) -> list[Variant]:
@@ -168,7 +178,7 @@ def train(name: str, link: str = FAST, ranks: int = 2, batch: int = 4, peers: bo
     shard = replace(dp, name="shard", options=(*mesh, "--shard-state"))
     clip = replace(dp, name="clip", program=step(whole, 1.0))
     unfused = replace(dp, name="unfused", options=(*mesh, *UNFUSED), transport="nccl")
-    wire = Variant("wire", step(whole), mesh, ranks, "nccl", wire_of="dp.nccl")
+    wire = Variant("wire", step(whole), mesh, ranks, "nccl", wire_of=_pinned(dp, "nccl")[0])
     one = Variant("one", step(batch), (), 1)
     fast = link == FAST
     ours = [one, *_pinned(dp, *(("", "nccl", "peer") if fast else ("nccl",))),
