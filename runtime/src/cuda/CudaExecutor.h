@@ -73,6 +73,8 @@ public:
   bool bindsBuffers() const override { return true; }
   Status runBound(int64_t batch, const void *const *inputs,
                   void *const *outputs, Observer *observer) override;
+  Status stepBound(int64_t batch, const void *const *inputs,
+                   void *const *outputs) override;
   Status enqueue(int64_t batch, const void *const *inputs, void *const *outputs,
                  void *stream) override;
   /// A copy in the host's memory: for observers, between two commands.
@@ -108,8 +110,10 @@ private:
   Status waitFor(CUstream stream, const char *what, const std::string &op = {},
                  int64_t runs = 1);
   Status waitFor(CUevent event, const char *what, int64_t runs = 1);
+  Status runAny(int64_t batch, const void *const *inputs, void *const *outputs,
+                Observer *observer, bool isStep);
   Status runChecked(int64_t batch, const void *const *inputs,
-                    void *const *outputs, Observer *observer);
+                    void *const *outputs, Observer *observer, bool isStep);
   Status runObserved(int64_t batch, BatchPlan &plan, Observer &observer);
   Status enqueueChecked(int64_t batch, const void *const *inputs,
                         void *const *outputs, CUstream stream);

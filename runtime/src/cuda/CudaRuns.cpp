@@ -63,13 +63,27 @@ const void *CudaExecutor::address(const ByteRange &range) const {
 
 Status CudaExecutor::runBound(int64_t batch, const void *const *inputs,
                               void *const *outputs, Observer *observer) {
+  return runAny(batch, inputs, outputs, observer, /*isStep=*/false);
+}
+
+Status CudaExecutor::stepBound(int64_t batch, const void *const *inputs,
+                               void *const *outputs) {
+  if (!isDead && lastBatch != batch)
+    return Status(Code::Usage, "a step goes on from a run at its batch, and "
+                               "there was none");
+  return runAny(batch, inputs, outputs, nullptr, /*isStep=*/true);
+}
+
+Status CudaExecutor::runAny(int64_t batch, const void *const *inputs,
+                            void *const *outputs, Observer *observer,
+                            bool isStep) {
   if (isDead)
     return lostDevice();
   if (isStopped())
     return Status(Code::Internal, "interrupted");
   ContextScope scope(*driver, context);
   lastBatch = 0;
-  Status status = failed(runChecked(batch, inputs, outputs, observer));
+  Status status = failed(runChecked(batch, inputs, outputs, observer, isStep));
   if (status.ok()) {
     lastBatch = batch;
     count();
@@ -82,8 +96,10 @@ Status CudaExecutor::runBound(int64_t batch, const void *const *inputs,
   return status;
 }
 
+/// `isStep`: what is donated is there, and stays.
 Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
-                                void *const *outputs, Observer *observer) {
+                                void *const *outputs, Observer *observer,
+                                bool isStep) {
   auto plan = planOf(batch);
   if (!plan)
     return plan.status();
@@ -97,6 +113,10 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
     bool onDevice;
   };
   std::vector<Result> results;
+  std::vector<bool> stays(program.outputs.size());
+  for (const Port &port : program.inputs)
+    if (isStep && port.donatedTo >= 0)
+      stays[size_t(port.donatedTo)] = true;
   auto bind = [&](const Port &port, const void *data) -> Expected<bool> {
     auto onDevice = isOnDevice(port, data);
     if (!onDevice)
@@ -118,7 +138,7 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
     auto onDevice = bind(port, outputs[i]);
     if (!onDevice)
       return onDevice.status();
-    if (segments[port.segment] != outputs[i])
+    if (segments[port.segment] != outputs[i] && !stays[i])
       results.push_back({outputs[i], &port, *onDevice});
   }
   std::vector<bool> inputOnDevice(program.inputs.size());
@@ -144,7 +164,8 @@ Status CudaExecutor::runChecked(int64_t batch, const void *const *inputs,
     const Port &port = program.inputs[i];
     bool onDevice = inputOnDevice[i];
     uint64_t size = bytesOf(port, batch);
-    if (size == 0 || segments[port.segment] == inputs[i])
+    if (size == 0 || segments[port.segment] == inputs[i] ||
+        (isStep && port.donatedTo >= 0))
       continue;
     auto target = reinterpret_cast<CUdeviceptr>(segments[port.segment]);
     CUresult copied =

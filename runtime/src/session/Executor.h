@@ -107,6 +107,11 @@ public:
                           Observer *) {
     return Status(Code::Internal, "this backend takes segments");
   }
+  /// As `runBound`, at the last run's batch: what inputs donate is what that
+  /// run left, and stays where it is instead of going to its output.
+  virtual Status stepBound(int64_t, const void *const *, void *const *) {
+    return Status(Code::Internal, "this backend takes segments");
+  }
   /// Puts a run on the caller's stream and returns: all buffers are the
   /// device's.
   virtual Status enqueue(int64_t, const void *const *, void *const *, void *) {

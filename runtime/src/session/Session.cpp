@@ -215,6 +215,28 @@ Status Session::run(int64_t batch, const void *const *inputs,
   }
 }
 
+Status Session::step(int64_t batch, const void *const *inputs,
+                     void *const *outputs) {
+  const Program &program = module().program;
+  std::vector<const void *> own(inputs, inputs + program.inputs.size());
+  for (size_t i = 0; i < own.size(); ++i)
+    if (int32_t result = program.inputs[i].donatedTo; result >= 0)
+      own[i] = outputs[result];
+  if (!backend->bindsBuffers())
+    return run(batch, own.data(), outputs);
+  FUSION_RT_TRY(checkBatch(batch));
+  FUSION_RT_TRY(loaded->checkUnchanged());
+  FUSION_RT_TRY(checkOverlap(batch, own.data(), outputs));
+  try {
+    return backend->stepBound(batch, own.data(), outputs);
+  } catch (const std::bad_alloc &) {
+    return Status(Code::Resources, "out of memory during a step");
+  } catch (const std::exception &error) {
+    return Status(Code::Internal,
+                  std::string("during a step: ") + error.what());
+  }
+}
+
 Status Session::enqueue(int64_t batch, const void *const *inputs,
                         void *const *outputs, void *stream) {
   FUSION_RT_TRY(checkBatch(batch));

@@ -23,6 +23,12 @@ public:
   Status run(int64_t batch, const void *const *inputs, void *const *outputs,
              Observer *observer = nullptr);
 
+  /// A run that goes on from the last one, at its batch: donated inputs are
+  /// what that one left. On a GPU it stays there: outputs that take the place
+  /// of an input are not written (see `Executor::address`). `Usage` if there
+  /// was no such run.
+  Status step(int64_t batch, const void *const *inputs, void *const *outputs);
+
   Status prepare(int64_t batch);
 
   /// As `run`, on the caller's CUDA stream, and returns at once: all buffers

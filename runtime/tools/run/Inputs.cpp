@@ -175,6 +175,43 @@ static Status takeOwn(const Program &program, uint32_t rank,
   return {};
 }
 
+/// Tensors that have a dimension more in front, for `steps` runs, become those
+/// of the first run; what later runs get is added to `later`, by name.
+static Status splitSteps(const Program &program, int64_t steps,
+                         std::map<std::string, Tensor> &given,
+                         std::vector<std::map<std::string, Tensor>> &later) {
+  later.resize(size_t(std::max<int64_t>(steps - 1, 0)));
+  for (auto &[key, tensor] : given) {
+    std::string name = key;
+    takeRank(program, name);
+    auto port = std::find_if(
+        program.inputs.begin(), program.inputs.end(),
+        [&, &name = name](const Port &p) { return p.tensor.name == name; });
+    if (port == program.inputs.end() ||
+        tensor.shape.size() != port->tensor.shape.size() + 1)
+      continue;
+    if (tensor.shape[0] != steps || port->donatedTo >= 0)
+      return Status(Code::Usage,
+                    "input '" + escape(key) + "': " + sizesText(tensor.shape) +
+                        (port->donatedTo >= 0
+                             ? " has a dimension more than the input, which "
+                               "each step takes from the one before"
+                             : " is not a tensor for each of " +
+                                   std::to_string(steps) + " steps"));
+    size_t size = tensor.bytes.size() / size_t(steps);
+    std::vector<uint8_t> all = std::move(tensor.bytes);
+    tensor.shape.erase(tensor.shape.begin());
+    tensor.bytes.assign(all.data(), all.data() + size);
+    for (size_t i = 0; i < later.size(); ++i) {
+      Tensor &each = later[i][key];
+      each = {tensor.dtype, tensor.shape, {}};
+      each.bytes.assign(all.data() + (i + 1) * size,
+                        all.data() + (i + 2) * size);
+    }
+  }
+  return {};
+}
+
 /// A random tensor over all ranks, cut.
 static Tensor randomShard(const Program &program, const Port &port,
                           int64_t batch, uint64_t seed, uint32_t rank) {
@@ -206,8 +243,14 @@ Expected<RunInputs> fusion::rt::collectInputs(const Program &program,
     if (!given.emplace(name, std::move(*tensor)).second)
       return Status(Code::Usage, "input '" + escape(name) + "' is given twice");
   }
-  if (!program.mesh.axes.empty())
+  std::vector<std::map<std::string, Tensor>> later;
+  if (options.steps > 0)
+    FUSION_RT_TRY(splitSteps(program, options.steps, given, later));
+  if (!program.mesh.axes.empty()) {
     FUSION_RT_TRY(takeOwn(program, rank, given));
+    for (auto &each : later)
+      FUSION_RT_TRY(takeOwn(program, rank, each));
+  }
   for (const auto &entry : given)
     if (!hasInput(program, entry.first))
       return noInput(program, entry.first);
@@ -233,6 +276,13 @@ Expected<RunInputs> fusion::rt::collectInputs(const Program &program,
                                    std::to_string(program.minBatch) + ".." +
                                    std::to_string(program.maxBatch));
   result.batch = batch;
+  result.later.resize(program.inputs.size());
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    for (auto &each : later) {
+      auto found = each.find(program.inputs[i].tensor.name);
+      if (found != each.end())
+        result.later[i].push_back(std::move(found->second));
+    }
   for (const Port &port : program.inputs) {
     auto found = given.find(port.tensor.name);
     result.tensors.push_back(

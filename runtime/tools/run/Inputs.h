@@ -12,6 +12,8 @@ namespace fusion::rt {
 struct RunInputs {
   int64_t batch = 1;
   std::vector<Tensor> tensors;
+  /// Of --steps, by input: its tensors from the second step on, or none.
+  std::vector<std::vector<Tensor>> later;
 };
 
 /// Reads, makes and checks all inputs. Errors are `Usage` and name the input

@@ -96,6 +96,12 @@ Measurements:
                            up to 100 runs back to back, divided by their number.
                            Ranks begin each of these together
   --repeat N               N more runs, which must give the first one's bits
+  --steps N                N runs, each of which goes on from the one before:
+                           results that are donated are the next run's
+                           arguments, and stay on the GPU until the end. An
+                           input file with one dimension more in front, N long,
+                           has a tensor for each run; outputs that are no
+                           argument are written so
   --bench-turns SOCKET     stay open and run when told to: connect to a Unix
                            socket, say "rank R", and do what its lines ask for,
                            "time N" (answered by {"us": [...]}) or "write DIR"
@@ -241,6 +247,12 @@ static Status parseValue(const std::string &name, const std::string &value,
     (name == "bench" ? options.benchRuns : options.repeats) = int64_t(number);
     return {};
   }
+  if (name == "steps") {
+    if (!isNumber || number == 0 || number > 1000000)
+      return badValue(name, value, "a number of runs from 1 to 1000000");
+    options.steps = int64_t(number);
+    return {};
+  }
   if (name == "memory-limit") {
     if (!parseSize(value, options.memoryLimit))
       return badValue(name, value, "a size such as 512MiB");
@@ -348,5 +360,12 @@ Expected<RunOptions> fusion::rt::parseOptions(int argc, char **argv) {
   }
   if (options.modulePath.empty() && !options.help && !options.version)
     return Status(Code::Usage, "no module given; see fusion-run --help");
+  if (options.steps > 0 &&
+      (options.repeats > 0 || options.benchRuns > 0 || options.nanCheck ||
+       options.findFault || !options.turnsSocket.empty() ||
+       !options.profilePath.empty() || !options.checkDirectory.empty()))
+    return Status(Code::Usage,
+                  "--steps goes with none of --bench, --bench-turns, --check, "
+                  "--find-fault, --nan-check, --profile and --repeat");
   return options;
 }

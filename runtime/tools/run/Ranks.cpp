@@ -64,7 +64,8 @@ Expected<Identity> fusion::rt::makeIdentity(const RunOptions &options,
                   {"build", buildId()},
                   // How often the program runs, and in which order.
                   {"runs", std::to_string(options.benchRuns) + " " +
-                               std::to_string(options.repeats) + " " + runs},
+                               std::to_string(options.repeats) + " " +
+                               std::to_string(options.steps) + " " + runs},
                   {"device", device}};
 }
 

@@ -19,6 +19,7 @@
 #include "Report.h"
 #include "Session.h"
 #include "Shards.h"
+#include "Steps.h"
 #include "Text.h"
 #include "Trust.h"
 #include "Turns.h"
@@ -527,6 +528,10 @@ Status fusion::rt::runLoaded(const RunOptions &options,
     if (!checked.ok() && checked.code() != Code::CheckFailed)
       return checked;
   }
+  if (options.steps > 0)
+    FUSION_RT_TRY(runSteps(**session, *inputs, buffers.inputPointers,
+                           buffers.outputPointers, options.steps, seconds,
+                           outputs));
   if (options.repeats > 0)
     FUSION_RT_TRY(
         repeat(**session, *inputs, buffers, outputs, options.repeats, seconds));
