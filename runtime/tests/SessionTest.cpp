@@ -202,6 +202,19 @@ TEST(Session, DonatedInputMayBeTheOutputOrNot) {
   EXPECT_EQ(x, twice);
 }
 
+TEST(Session, StepsGoOnFromTheOutput) {
+  auto session = open(load(donatedModule()));
+  ASSERT_TRUE(session);
+  std::vector<float> x(8, 1), y(8);
+  const void *inputs[] = {x.data()};
+  void *outputs[] = {y.data()};
+  ASSERT_TRUE(session->run(1, inputs, outputs).ok());
+  ASSERT_TRUE(session->step(1, inputs, outputs).ok());
+  ASSERT_TRUE(session->step(1, inputs, outputs).ok());
+  EXPECT_EQ(y, std::vector<float>(8, 8));
+  EXPECT_EQ(x, std::vector<float>(8, 1));
+}
+
 // y = a + x * w, over a's bytes: small, and in blocks of rows with a tail.
 TEST(Session, DonatedAddendIsTheOutput) {
   for (int64_t rows : {2, 300}) {

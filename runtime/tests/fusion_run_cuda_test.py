@@ -58,6 +58,23 @@ class Cuda(unittest.TestCase):
             self.assertAlmostEqual(bench["device_us"][name], 50, delta=0.1)
         self.assertIn("device time", self.fake("--bench", 7).stdout)
 
+    def test_steps_have_data_of_their_own(self):
+        """y = 2 max(x, 0); nothing is donated."""
+        x = np.arange(3 * 64, dtype="f4").reshape(3, 64) - 100
+        file, out = self.path / "x.npy", self.path / "out"
+        np.save(file, x)
+        result = self.fake("--steps", 3, "--input", f"x={file}",
+                           "--output-dir", out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        np.testing.assert_array_equal(np.load(out / "y.npy"),
+                                      2 * np.maximum(x, 0))
+        self.refused(self.fake("--steps", 4, "--input", f"x={file}"), 2,
+                     "is not a tensor for each of 4 steps")
+        self.refused(self.fake("--input", f"x={file}"), 2, "expected shape")
+        self.refused(self.fake("--steps", 3, "--bench", 2), 2,
+                     "--steps goes with none of --bench")
+        self.refused(self.fake("--steps", 0), 2, "a number of runs")
+
     def test_drivers_that_do_not_serve(self):
         self.refused(self.fake(settings="init=34"), 5, "stub")
         self.refused(self.fake(settings="init=100"), 5, "no GPU")

@@ -151,6 +151,47 @@ TEST_F(CudaTest, DonatedInputs) {
   EXPECT_EQ(from.values(), values);
 }
 
+/// y = relu(x) + d in x's place, z = y + y.
+TEST_F(CudaTest, StepsKeepWhatIsDonatedOnTheDevice) {
+  ModuleBuilder builder;
+  ByteRange x = builder.input("x", {64}), d = builder.input("d", {64});
+  ByteRange y = builder.output("y", {64}), z = builder.output("z", {64});
+  ByteRange t = builder.scratch(256);
+  builder.launch(Relu, {x}, t, {0, 64});
+  builder.launch(Add, {t, d}, y, {0, 64});
+  builder.launch(Add, {y, y}, z, {0, 64});
+  builder.module.program.inputs[0].donatedTo = 0;
+  auto session = cudaSession(forCuda(builder.build()));
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  std::vector<float> state(64, 1), data(64, 10), left(64), result(64);
+  const void *inputs[] = {state.data(), data.data()};
+  void *outputs[] = {left.data(), result.data()};
+  EXPECT_EQ((*session)->step(1, inputs, outputs).code(), Code::Usage);
+  EXPECT_OK((*session)->run(1, inputs, outputs));
+  EXPECT_EQ(left, std::vector<float>(64, 11));
+  EXPECT_EQ(result, std::vector<float>(64, 22));
+  uint64_t in = fakeCudaCount("cuMemcpyHtoDAsync_v2"),
+           out = fakeCudaCount("cuMemcpyDtoHAsync_v2"),
+           graphs = fakeCudaCount("cuGraphInstantiateWithFlags");
+  for (int step = 0; step < 3; ++step) {
+    data.assign(64, float(step - 20)); // relu takes what is below 0
+    EXPECT_OK((*session)->step(1, inputs, outputs));
+  }
+  // 11 - 20 = -9; 0 - 19 = -19; 0 - 18 = -18.
+  EXPECT_EQ(result, std::vector<float>(64, -36));
+  // The caller's are as they were; one tensor went there, one came back.
+  EXPECT_EQ(state, std::vector<float>(64, 1));
+  EXPECT_EQ(left, std::vector<float>(64, 11));
+  EXPECT_EQ(fakeCudaCount("cuMemcpyHtoDAsync_v2"), in + 3);
+  EXPECT_EQ(fakeCudaCount("cuMemcpyDtoHAsync_v2"), out + 3);
+  EXPECT_EQ(fakeCudaCount("cuGraphInstantiateWithFlags"), graphs);
+  const Program &program = (*session)->module().program;
+  auto *kept = static_cast<const float *>((*session)->executor().address(
+      {program.outputs[0].segment, 0, 64 * sizeof(float)}));
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(std::vector<float>(kept, kept + 64), std::vector<float>(64, -18));
+}
+
 TEST_F(CudaTest, EnqueueReturnsAndLaterRunsWait) {
   auto session = cudaSession(sumModule());
   ASSERT_TRUE(session.ok()) << session.status().message();
