@@ -145,7 +145,7 @@ def checkNear(name, one, results, checks):
     checks.check(f"{name}: losses of {want.size} steps as on one device",
                  all(each.shape == want.shape and np.all(np.isfinite(each)) for each in got) and worst <= 2**-8,
                  f"{want[0]:.4f} to {want[-1]:.4f}; relative difference at most {worst:.1e}, {first:.1e} in the first step")
-    checks.check(f"{name}: something was learned", want[-1] < 0.85 * want[0], f"{want[0]:.4f} to {want[-1]:.4f}")
+    checks.check(f"{name}: something was learned", want[-1] < 0.9 * want[0], f"{want[0]:.4f} to {want[-1]:.4f}")
     apart = [path.stem for path in sorted(results[0].glob("*.npy"))
              if any(not np.array_equal(np.load(path), np.load(out / path.name)) for out in results[1:])]
     checks.check(f"{name}: all ranks end with the same parameters, moments and losses", not apart, " ".join(apart)[:300])
