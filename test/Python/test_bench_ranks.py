@@ -89,6 +89,11 @@ def test_fewer_contenders():
     assert row.ours[1].wire_of.words == ("--mesh=dp=2", "--transport=nccl")
 
 
+def test_nobody_takes_turns_where_all_have_failed():
+    runner = measure.Runner(measure.Settings("", {}, ""), "")
+    assert runner._turns(measure._Open()) == {}
+
+
 # What is compiled.
 
 

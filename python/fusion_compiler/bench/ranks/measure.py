@@ -239,6 +239,8 @@ class Runner:
         """Microseconds of each round, by contender that went through all of them."""
         settings, contenders = self._settings, dict(opened.contenders)
         rounds: dict[str, list[float]] = {name: [] for name in contenders}
+        if not contenders:
+            return {}
         # A first turn that does not count: clocks, caches, lazy loading.
         for number, order in enumerate([list(contenders), *orders(list(contenders), settings.rounds)]):
             if number > 3 and time.monotonic() > settings.deadline:
