@@ -26,7 +26,7 @@ struct RunOptions {
   std::vector<int> devices;
   int threads = 0;
   int64_t benchRuns = 0, repeats = 0;
-  int64_t steps = 0; ///< of --steps; 0: not given
+  int64_t steps = 0;       ///< of --steps; 0: not given
   std::string turnsSocket; ///< of --bench-turns, see Turns.h
   uint64_t memoryLimit = 0;
   /// Seconds, 0: any time; not given: 60 on a GPU, any on the CPU.
