@@ -386,12 +386,14 @@ MemberSet::MemberSet(ArrayRef<Operation *> members,
 }
 
 /// Whether a set is an update in place: elementwise ops, one of which gives
-/// what an argument becomes.
+/// what an argument becomes, and moves of elements, as of a gradient that ranks
+/// hold parts of or that lies turned.
 static bool isUpdate(const MemberSet &members, const FusionLegality &legality) {
   return llvm::all_of(members.ops,
                       [](Operation *op) {
                         return isa<ElementwiseOpInterface, BroadcastOp,
-                                   ConcatOp, ReshapeOp>(op);
+                                   ConcatOp, ReshapeOp, SliceOp, TransposeOp>(
+                            op);
                       }) &&
          llvm::any_of(members.ops, [&](Operation *op) {
            return legality.isUpdated(op->getResult(0)) && members.escapes(op);

@@ -181,13 +181,34 @@ static ScaledGradients findScaled(const GlobalNorm &norm) {
   return scaled;
 }
 
+static bool isExactCast(Operation *op) {
+  auto cast = dyn_cast<CastOp>(op);
+  if (!cast)
+    return false;
+  auto from = dyn_cast<FloatType>(cast.getInput().getType().getElementType()),
+       to = dyn_cast<FloatType>(cast.getResult().getType().getElementType());
+  return from && to &&
+         llvm::APFloat::isRepresentableBy(from.getFloatSemantics(),
+                                          to.getFloatSemantics());
+}
+
+/// What has the elements of `gradient`, in any order, before they were moved.
+/// Only their sum matters here, and a kernel that squares them where they lie
+/// leaves the move to the one that updates: nothing is written in between.
+static Value getUnmoved(Value gradient) {
+  while (Operation *op = gradient.getDefiningOp()) {
+    if (!isa<ReshapeOp, TransposeOp>(op) && !isExactCast(op))
+      break;
+    gradient = op->getOperand(0);
+  }
+  return gradient;
+}
+
 /// Whether all ranks that `term` sums over have the same gradient.
 static bool countsRanksTwice(const NormTerm &term) {
   if (!term.overRanks || !term.gradient)
     return false;
-  Value value = term.gradient;
-  while (auto view = value.getDefiningOp<ReshapeOp>())
-    value = view.getInput();
+  Value value = getUnmoved(term.gradient);
   AllReduceOp reduced = value.getDefiningOp<AllReduceOp>(),
               overRanks = term.overRanks;
   return reduced && reduced.getMesh() == overRanks.getMesh() &&
@@ -210,12 +231,12 @@ static void emitMissed(Operation *op, FusionRule rule) {
       << remark::reason("{0}", getFusionRuleInfo(rule).text);
 }
 
-/// The parts that BucketCollectives has reduced apart, if `gradient` is made of
-/// such; else itself.
+/// What is squared for `gradient`: the parts that BucketCollectives has reduced
+/// apart, or what ranks reduced, as it came; else itself, in its own order.
 static SmallVector<Value> getParts(Value gradient) {
-  Value value = gradient;
-  while (auto view = value.getDefiningOp<ReshapeOp>())
-    value = view.getInput();
+  Value value = getUnmoved(gradient);
+  if (isa_and_present<AllReduceOp, ReduceScatterOp>(value.getDefiningOp()))
+    return {value};
   auto whole = value.getDefiningOp<ConcatOp>();
   auto isPart = [](Value part) {
     return part.getDefiningOp<AllReduceOp>() &&

@@ -30,9 +30,38 @@ bool fusion::isRankReduction(Operation *op) {
 // Readers
 //===----------------------------------------------------------------------===//
 
+using RepeatingOps = llvm::SmallPtrSet<Operation *, 16>;
+
+static bool isSingleElement(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.hasStaticShape() && type.getNumElements() == 1;
+}
+
+/// Finds the readers through which a value is broadcast, as a mean over a batch
+/// is behind its division: arithmetic that is repeated for every element rather
+/// than written. Numbers are not followed: what is computed from them is
+/// written, once.
+static RepeatingOps findRepeating(Block &block) {
+  RepeatingOps repeating;
+  // Backwards, so that readers are known before what they read.
+  for (Operation &op : llvm::reverse(block)) {
+    OpFamily family = getOpFamily(&op);
+    bool isMove = family == OpFamily::View || family == OpFamily::Injective;
+    bool isNumber = op.getNumResults() == 1 && isSingleElement(op.getResult(0));
+    if (isa<BroadcastOp>(op) ||
+        ((isMove || (isCheapToRecompute(&op) && !isNumber)) &&
+         llvm::any_of(op.getUsers(), [&](Operation *user) {
+           return repeating.contains(user);
+         })))
+      repeating.insert(&op);
+  }
+  return repeating;
+}
+
 /// Whether the kernels that read the results can add the ranks' tensors. What
 /// only moves elements is looked through.
-static void checkReaders(PlannedCollective &planned) {
+static void checkReaders(PlannedCollective &planned,
+                         const RepeatingOps &repeating) {
   for (Value result : planned.op->getResults()) {
     bool isAdded = false;
     Operation *returned = nullptr;
@@ -43,7 +72,7 @@ static void checkReaders(PlannedCollective &planned) {
         if (!seen.insert(user).second)
           continue;
         // Batch statistics, not gradients.
-        if (isa<BroadcastOp>(user)) {
+        if (repeating.contains(user)) {
           planned.refusal = FusionRule::TransportRepeated;
           planned.other = user;
           return;
@@ -73,7 +102,8 @@ static void checkReaders(PlannedCollective &planned) {
 /// Hosts have no more GPUs that copy from each other.
 static constexpr int64_t kMostTerms = 8;
 
-static void checkForm(PlannedCollective &planned) {
+static void checkForm(PlannedCollective &planned,
+                      const RepeatingOps &repeating) {
   if (planned.ranks < 2) {
     planned.refusal = FusionRule::TransportRanks;
     return;
@@ -92,7 +122,7 @@ static void checkForm(PlannedCollective &planned) {
   if (!llvm::all_of(planned.op->getOperandTypes(), isStatic))
     planned.refusal = FusionRule::TransportShape;
   else
-    checkReaders(planned);
+    checkReaders(planned, repeating);
 }
 
 //===----------------------------------------------------------------------===//
@@ -435,6 +465,7 @@ TransportPlan fusion::planTransports(Block &block, TransportChoice choice,
     return plan;
   plan.isNamed = true;
   bool isRefused = hasCommunicatingRegion(block);
+  RepeatingOps repeating = findRepeating(block);
   SmallVector<unsigned> candidates;
   for (Operation &op : block) {
     auto communication = dyn_cast<CommunicationOpInterface>(op);
@@ -458,7 +489,7 @@ TransportPlan fusion::planTransports(Block &block, TransportChoice choice,
     if (isRankReduction(&op) && isRefused)
       planned.refusal = FusionRule::TransportOrder;
     else
-      checkForm(planned);
+      checkForm(planned, repeating);
     if (isAuto && !planned.refusal &&
         !comms.hasMeasured(group, Transport::Peer))
       planned.refusal = FusionRule::TransportLink;

@@ -169,3 +169,61 @@ func.func @behind(%a: tensor<4xf32>, %b: tensor<6x2xf32>, %c: tensor<2xf32>) -> 
   %z = fusion.neg %g : tensor<2xf32>
   return %z : tensor<2xf32>
 }
+
+// -----
+
+// A convolution's gradient is turned to the parameter's layout behind its reduction.
+// Squares are summed where they lie: a kernel that turned them first would be read
+// twice, so written. Widening changes no value either.
+// CHECK-LABEL: func @turned
+// CHECK: %[[R:.*]]:2 = fusion.all_reduce sum
+// CHECK-NEXT: %[[A:.*]] = fusion.reshape %[[R]]#0 : tensor<2x3xf32> to tensor<6xf32>
+// CHECK-NEXT: fusion.mul %[[A]], %[[A]]
+// CHECK: %[[B:.*]] = fusion.cast %[[R]]#1 : tensor<4xbf16> to tensor<4xf32>
+// CHECK-NEXT: fusion.mul %[[B]], %[[B]]
+// CHECK: fusion.transpose %[[R]]#0
+// CHECK: fusion.div
+fusion.mesh @m(dp = 2)
+func.func @turned(%a: tensor<2x3xf32>, %b: tensor<4xbf16>) -> (tensor<3x2xf32>, tensor<2x2xf32>) {
+  %r:2 = fusion.all_reduce sum, %a, %b on @m[dp] {fusion.bucket = 0 : i64} : tensor<2x3xf32>, tensor<4xbf16>
+  %ta = fusion.transpose %r#0 permutation = [1, 0] : tensor<2x3xf32>
+  %qa = fusion.mul %ta, %ta : tensor<3x2xf32>
+  %sa = fusion.reduce sum, %qa dims = [0, 1] : tensor<3x2xf32>
+  %wb = fusion.cast %r#1 : tensor<4xbf16> to tensor<4xf32>
+  %vb = fusion.reshape %wb : tensor<4xf32> to tensor<2x2xf32>
+  %qb = fusion.mul %vb, %vb : tensor<2x2xf32>
+  %sb = fusion.reduce sum, %qb dims = [0, 1] : tensor<2x2xf32>
+  %t = fusion.add %sa, %sb : tensor<f32>
+  %n = fusion.sqrt %t : tensor<f32>
+  %fa = fusion.broadcast %n dims = [] : tensor<f32> to tensor<3x2xf32>
+  %ya = fusion.div %ta, %fa : tensor<3x2xf32>
+  %za = fusion.neg %ya : tensor<3x2xf32>
+  %fb = fusion.broadcast %n dims = [] : tensor<f32> to tensor<2x2xf32>
+  %yb = fusion.div %vb, %fb : tensor<2x2xf32>
+  %zb = fusion.neg %yb : tensor<2x2xf32>
+  return %za, %zb : tensor<3x2xf32>, tensor<2x2xf32>
+}
+
+// -----
+
+// Rounding does: what was rounded is squared, in the order of the graph.
+// CHECK-LABEL: func @rounded
+// CHECK: %[[N:.*]] = fusion.cast %{{.*}} : tensor<2x3xf32> to tensor<2x3xbf16>
+// CHECK: %[[T:.*]] = fusion.transpose %[[N]]
+// CHECK: %[[F:.*]] = fusion.reshape %[[T]] : tensor<3x2xbf16> to tensor<6xbf16>
+// CHECK-NEXT: %[[W:.*]] = fusion.cast %[[F]]
+// CHECK-NEXT: fusion.mul %[[W]], %[[W]]
+fusion.mesh @m(dp = 2)
+func.func @rounded(%a: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  %r = fusion.all_reduce sum, %a on @m[dp] : tensor<2x3xf32>
+  %c = fusion.cast %r : tensor<2x3xf32> to tensor<2x3xbf16>
+  %t = fusion.transpose %c permutation = [1, 0] : tensor<2x3xbf16>
+  %w = fusion.cast %t : tensor<3x2xbf16> to tensor<3x2xf32>
+  %q = fusion.mul %w, %w : tensor<3x2xf32>
+  %s = fusion.reduce sum, %q dims = [0, 1] : tensor<3x2xf32>
+  %n = fusion.sqrt %s : tensor<f32>
+  %f = fusion.broadcast %n dims = [] : tensor<f32> to tensor<3x2xf32>
+  %y = fusion.div %w, %f : tensor<3x2xf32>
+  %z = fusion.neg %y : tensor<3x2xf32>
+  return %z : tensor<3x2xf32>
+}

@@ -64,3 +64,26 @@ func.func @parts(%p: tensor<2x16xf32> {fusion.donated = 0 : i64}, %g: tensor<16x
   %8 = fusion.sub %p, %7 : tensor<2x16xf32>
   return %8 : tensor<2x16xf32>
 }
+
+// -----
+
+// One that a rank takes its part of, and one that lies turned, are read so.
+// CHECK-LABEL: func @moved
+// CHECK-COUNT-1: fusion.group loop
+// CHECK-NOT: fusion.group
+// CHECK: return
+func.func @moved(%p: tensor<2x4xf32> {fusion.donated = 0 : i64}, %g: tensor<3x4x2xf32>, %x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %s = fusion.slice %g starts = [1, 0, 0] limits = [2, 4, 2] strides = [1, 1, 1] : tensor<3x4x2xf32>
+  %r = fusion.reshape %s : tensor<1x4x2xf32> to tensor<4x2xf32>
+  %0 = fusion.transpose %r permutation = [1, 0] : tensor<4x2xf32>
+  %1 = fusion.mul %0, %x : tensor<2x4xf32>
+  %2 = fusion.mul %1, %x : tensor<2x4xf32>
+  %3 = fusion.add %2, %x : tensor<2x4xf32>
+  %4 = fusion.mul %3, %x : tensor<2x4xf32>
+  %5 = fusion.sqrt %4 : tensor<2x4xf32>
+  %6 = fusion.add %5, %x : tensor<2x4xf32>
+  %7 = fusion.div %1, %6 : tensor<2x4xf32>
+  %8 = fusion.neg %7 : tensor<2x4xf32>
+  %9 = fusion.sub %p, %8 : tensor<2x4xf32>
+  return %9 : tensor<2x4xf32>
+}

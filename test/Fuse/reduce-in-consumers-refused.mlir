@@ -49,6 +49,23 @@ func.func @repeated(%x: tensor<4xf32>) -> tensor<3x4xf32> {
 
 // -----
 
+// Behind its division a mean is broadcast all the same.
+// CHECK: transport-repeated
+// CHECK-SAME: ranks=2
+// IR-LABEL: func @mean
+// IR: fusion.all_reduce sum, %{{.*}} on @m[dp] {fusion.transport = "nccl"}
+fusion.mesh @m(dp = 2)
+func.func @mean(%x: tensor<4xf32>, %n: tensor<4xf32>, %w: tensor<4xf32>) -> (tensor<3x4xf32>, tensor<4xf32>) {
+  %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<4xf32>
+  %1 = fusion.div %0, %n : tensor<4xf32>
+  %2 = fusion.broadcast %1 dims = [1] : tensor<4xf32> to tensor<3x4xf32>
+  %3 = fusion.neg %2 : tensor<3x4xf32>
+  %4 = fusion.sub %w, %0 : tensor<4xf32>
+  return %3, %4 : tensor<3x4xf32>, tensor<4xf32>
+}
+
+// -----
+
 // CHECK: transport-returned
 // CHECK-SAME: "the reduced value is only returned: no kernel reads it that could add"
 fusion.mesh @m(dp = 2)

@@ -149,3 +149,35 @@ func.func @moves(%a: tensor<4xf32>) -> (tensor<8xf32>, tensor<i64>) {
   %1 = fusion.axis_index @m[dp] : tensor<i64>
   return %0, %1 : tensor<8xf32>, tensor<i64>
 }
+
+// -----
+
+// A number that is computed with before it is broadcast is written, once: by the
+// kernel that adds.
+// CHECK-LABEL: func @norm
+// CHECK: fusion.collective_permute
+// CHECK: fusion.add
+// CHECK-NEXT: fusion.sqrt
+fusion.mesh @m(dp = 2)
+func.func @norm(%x: tensor<f64>) -> tensor<4xf64> {
+  %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<f64>
+  %1 = fusion.sqrt %0 : tensor<f64>
+  %2 = fusion.broadcast %1 dims = [] : tensor<f64> to tensor<4xf64>
+  %3 = fusion.neg %2 : tensor<4xf64>
+  return %3 : tensor<4xf64>
+}
+
+// -----
+
+// What is called is computed once too.
+// CHECK-LABEL: func @dear
+// CHECK: fusion.collective_permute
+// CHECK: fusion.add
+// CHECK-NEXT: fusion.exp
+fusion.mesh @m(dp = 2)
+func.func @dear(%x: tensor<4xf32>) -> tensor<3x4xf32> {
+  %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<4xf32>
+  %1 = fusion.exp %0 : tensor<4xf32>
+  %2 = fusion.broadcast %1 dims = [1] : tensor<4xf32> to tensor<3x4xf32>
+  return %2 : tensor<3x4xf32>
+}
