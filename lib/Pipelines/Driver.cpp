@@ -10,6 +10,7 @@
 #include "fusion/Codegen/CudaProbe.h"
 #include "fusion/Codegen/NativeCode.h"
 #include "fusion/Fuse/Passes.h"
+#include "fusion/IR/Messages.h"
 #include "fusion/IR/Parameters.h"
 #include "fusion/Pipelines/Plugins.h"
 #include "fusion/Pipelines/Registration.h"
@@ -351,7 +352,7 @@ Compilation Driver::run(std::unique_ptr<llvm::MemoryBuffer> source) {
   context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(source), llvm::SMLoc());
-  SourceMgrDiagnosticHandler diagnostics(sources, &context, messages);
+  MessageHandler diagnostics(sources, &context, messages);
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
   if (!module) {

@@ -8,6 +8,7 @@
 #include "Model.h"
 
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/IR/Messages.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -62,11 +63,10 @@ llvm::Expected<Model> interpret::loadModel(mlir::MLIRContext &context,
         llvm::raw_string_ostream os(messages);
         if (!messages.empty())
           os << "; ";
-        if (auto file = diagnostic.getLocation()
-                            ->findInstanceOf<mlir::FileLineColLoc>())
-          os << file.getFilename().getValue() << ":" << file.getLine() << ":"
-             << file.getColumn() << ": ";
-        os << diagnostic;
+        if (std::string place = describePlace(diagnostic.getLocation());
+            !place.empty())
+          os << place << ": ";
+        os << shortenMessage(diagnostic.str());
       });
   auto sources = std::make_shared<llvm::SourceMgr>();
   sources->AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
