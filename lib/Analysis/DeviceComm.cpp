@@ -48,10 +48,10 @@ Error DeviceReader::readCommLink(const json::Object &object, StringRef prefix,
     return name.takeError();
   link.name = *name;
   if (object.get("devices")) {
-    Expected<double> devices = getNumber(object, prefix, "devices", true);
+    Expected<int64_t> devices = getWhole(object, prefix, "devices", 0);
     if (!devices)
       return devices.takeError();
-    link.devices = static_cast<int64_t>(std::min(*devices, 1e9));
+    link.devices = *devices;
   }
   if (Error error = readProtocol(object, prefix, link.protocols.emplace_back()))
     return error;
@@ -119,9 +119,14 @@ Error DeviceReader::readCommTable(const json::Object &ops, StringRef prefix,
     if (!array || array->empty())
       return fail(place,
                   "bad value of '" + place + "', device file, give a list");
-    for (const json::Value &element : *array) {
+    for (auto [i, element] : enumerate(*array)) {
       std::optional<double> number = element.getAsNumber();
-      if (!number || !(*number > 0) || *number > 1e30)
+      if (StringRef(key) == "bytes") {
+        Expected<int64_t> bytes =
+            getWhole(number, place + "." + std::to_string(i), 1, kMost);
+        if (!bytes)
+          return bytes.takeError();
+      } else if (!number || !(*number > 0) || *number > 1e30)
         return fail(place, "bad number in '" + place +
                                "', device file, give numbers above 0");
       list->push_back(*number);
@@ -154,14 +159,10 @@ Error DeviceReader::readTransport(const json::Object &object, StringRef prefix,
     return fail(getPath(prefix, "name"),
                 "bad value of '" + getPath(prefix, "name") +
                     "', device file, it may be: nccl, peer");
-  Expected<double> ranks = getNumber(object, prefix, "ranks", false);
+  Expected<int64_t> ranks = getWhole(object, prefix, "ranks", 2, 1024);
   if (!ranks)
     return ranks.takeError();
-  if (*ranks < 2 || *ranks > 1024)
-    return fail(getPath(prefix, "ranks"), "bad value of '" +
-                                              getPath(prefix, "ranks") +
-                                              "', device file, give 2 to 1024");
-  transport.ranks = static_cast<int64_t>(*ranks);
+  transport.ranks = *ranks;
   for (auto [key, field] :
        {std::pair("slowdown_compute", &CommTransport::slowdownCompute),
         std::pair("slowdown_comm", &CommTransport::slowdownComm)}) {
@@ -230,11 +231,9 @@ Error DeviceReader::readComm(const json::Object &root,
                               {"units", "memory_traffic", "transports"}))
     return error;
   DeviceComm comm;
-  double units = 0;
   for (auto [key, target] :
        {std::pair("slowdown_compute", &comm.slowdownCompute),
         std::pair("slowdown_comm", &comm.slowdownComm),
-        std::pair("units", &units),
         std::pair("memory_traffic", &comm.memoryTraffic)}) {
     if (!(*object)->get(key))
       continue;
@@ -243,10 +242,15 @@ Error DeviceReader::readComm(const json::Object &root,
       return number.takeError();
     *target = *number;
   }
-  if (units >= device.units)
-    return fail("comm.units", "bad value of 'comm.units', device file, give "
-                              "less than the device's units");
-  comm.units = static_cast<int64_t>(units);
+  if ((*object)->get("units")) {
+    Expected<int64_t> units = getWhole(**object, kComm, "units", 0);
+    if (!units)
+      return units.takeError();
+    if (*units >= device.units)
+      return fail("comm.units", "bad value of 'comm.units', device file, give "
+                                "less than the device's units");
+    comm.units = *units;
+  }
   const json::Array *links = (*object)->getArray("links");
   if (!links || links->empty())
     return fail("comm.links",

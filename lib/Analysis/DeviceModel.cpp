@@ -217,6 +217,28 @@ Expected<double> DeviceReader::getNumber(const json::Object &object,
   return *number;
 }
 
+Expected<int64_t> DeviceReader::getWhole(std::optional<double> number,
+                                         StringRef path, int64_t least,
+                                         int64_t most) const {
+  if (number && *number >= least && *number <= most &&
+      *number == std::floor(*number))
+    return static_cast<int64_t>(*number);
+  std::string range =
+      most < kMost ? ("from " + Twine(least) + " to " + Twine(most)).str()
+                   : (number && *number > most ? "of at most " + Twine(most)
+                                               : "of at least " + Twine(least))
+                         .str();
+  return fail(path, (number && *number > most ? "too large a" : "bad") +
+                        Twine(" value of '") + path +
+                        "', device file, give a whole number " + range);
+}
+
+Expected<int64_t> DeviceReader::getWhole(const json::Object &object,
+                                         StringRef prefix, StringRef key,
+                                         int64_t least, int64_t most) const {
+  return getWhole(object.getNumber(key), getPath(prefix, key), least, most);
+}
+
 Expected<std::string> DeviceReader::getText(const json::Object &object,
                                             StringRef prefix,
                                             StringRef key) const {
@@ -348,22 +370,10 @@ Error DeviceReader::read(const json::Value &value, DeviceModel &device) {
                 "bad value of 'kind', device file, the kinds are: gpu, cpu");
   device.isGpu = kind == "gpu";
   for (const IntegerKey &key : kIntegers) {
-    // Exact in a double, and any product of two that is formed fits 64 bits
-    // or is formed in doubles.
-    constexpr int64_t most = int64_t(1) << 53;
-    std::optional<double> number = root->getNumber(key.name);
-    if (number && *number > most)
-      return fail(key.name, "too large a value of '" + key.name +
-                                "', device file, give a whole number of at "
-                                "most " +
-                                Twine(most));
-    if (!number || !(*number >= key.least) ||
-        *number != static_cast<int64_t>(*number))
-      return fail(key.name, "bad value of '" + key.name +
-                                "', device file, give a whole number of at "
-                                "least " +
-                                Twine(key.least));
-    device.*key.field = static_cast<int64_t>(*number);
+    Expected<int64_t> number = getWhole(*root, "", key.name, key.least);
+    if (!number)
+      return number.takeError();
+    device.*key.field = *number;
   }
   for (const RealKey &key : kReals) {
     Expected<double> number = getNumber(*root, "", key.name, key.mayBeZero);

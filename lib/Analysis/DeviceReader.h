@@ -55,6 +55,10 @@ public:
   llvm::Error read(const llvm::json::Value &root, DeviceModel &device);
 
 private:
+  /// Exact in a double, and any product of two that is formed fits 64 bits or
+  /// is formed in doubles.
+  static constexpr int64_t kMost = int64_t(1) << 53;
+
   llvm::Error fail(llvm::StringRef key, const llvm::Twine &message) const {
     return llvm::createStringError(
         std::make_error_code(std::errc::invalid_argument),
@@ -68,6 +72,13 @@ private:
   llvm::Expected<double> getNumber(const llvm::json::Object &object,
                                    llvm::StringRef prefix, llvm::StringRef key,
                                    bool mayBeZero) const;
+  /// A whole number from `least` to `most`.
+  llvm::Expected<int64_t> getWhole(const llvm::json::Object &object,
+                                   llvm::StringRef prefix, llvm::StringRef key,
+                                   int64_t least, int64_t most = kMost) const;
+  llvm::Expected<int64_t> getWhole(std::optional<double> number,
+                                   llvm::StringRef path, int64_t least,
+                                   int64_t most) const;
   llvm::Expected<std::string> getText(const llvm::json::Object &object,
                                       llvm::StringRef prefix,
                                       llvm::StringRef key) const;

@@ -122,7 +122,7 @@ TEST(CommModel, TransportsAreChecked) {
             "");
   EXPECT_EQ(
       has(with("peer", "wire", R"({"all_gather": {"bytes": [0], "us": [1]}})"),
-          "give numbers above 0"),
+          "bytes.0', device file, give a whole number of at least 1"),
       "");
   EXPECT_EQ(
       has(with("peer", "wire", R"({"all_gather": {"bytes": [], "us": []}})"),
@@ -130,7 +130,7 @@ TEST(CommModel, TransportsAreChecked) {
       "");
   EXPECT_EQ(has(error(R"({"name": "peer", "link": "wire", "ranks": 1,
                           "ops": {}})"),
-                "give 2 to 1024"),
+                "give a whole number from 2 to 1024"),
             "");
   std::string one =
       R"({"name": "nccl", "link": "wire", "ranks": 2, "ops": {}})";

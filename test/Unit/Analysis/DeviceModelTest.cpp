@@ -8,6 +8,8 @@
 
 #include "Sha256.h"
 
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <gtest/gtest.h>
@@ -197,4 +199,47 @@ TEST(DeviceModel, UnknownNamesListTheKnownOnes) {
   ASSERT_FALSE(device);
   EXPECT_EQ(llvm::errorToErrorCode(device.takeError()),
             std::errc::no_such_file_or_directory);
+}
+
+/// The value at a dotted path of objects and lists.
+static llvm::json::Value &getAt(llvm::json::Value &root, llvm::StringRef path) {
+  llvm::json::Value *value = &root;
+  for (llvm::StringRef key : llvm::split(path, '.')) {
+    unsigned index;
+    value = key.getAsInteger(10, index) ? value->getAsObject()->get(key)
+                                        : &(*value->getAsArray())[index];
+  }
+  return *value;
+}
+
+TEST(DeviceModel, WholeNumbersAreWhole) {
+  std::string text = getRoundDevice();
+  text.replace(text.rfind('}'), 1, R"(, "comm": {
+    "slowdown_compute": 0, "slowdown_comm": 0, "units": 20,
+    "links": [{"name": "wire", "alpha_us": 1, "beta_gbs": 1, "devices": 8}],
+    "transports": [{"name": "peer", "link": "wire", "ranks": 2, "ops": {
+      "all_gather": {"bytes": [64, 128], "us": [1, 2]}}}]}})");
+  llvm::cantFail(DeviceModel::parse(text, "d.json"));
+  for (llvm::StringRef path :
+       {"units", "saturating_units", "streams", "threads_per_block",
+        "resident_blocks", "block_elements", "vector_bytes",
+        "registers_per_unit", "registers_per_thread", "register_overhead",
+        "shared_bytes_per_unit", "shared_bytes_per_block", "parameter_bytes",
+        "cache_bytes", "memory_bytes", "comm.units", "comm.links.0.devices",
+        "comm.transports.0.ranks",
+        "comm.transports.0.ops.all_gather.bytes.1"}) {
+    for (llvm::json::Value bad :
+         {llvm::json::Value(2.7), llvm::json::Value("2"), llvm::json::Value(-1),
+          llvm::json::Value(1e30), llvm::json::Value(nullptr)}) {
+      llvm::json::Value root = llvm::cantFail(llvm::json::parse(text));
+      getAt(root, path) = bad;
+      std::string broken = llvm::formatv("{0:2}", root);
+      auto device = DeviceModel::parse(broken, "d.json");
+      ASSERT_FALSE(bool(device)) << broken;
+      std::string told = llvm::toString(device.takeError());
+      EXPECT_NE(told.find(("value of '" + path + "'").str()), told.npos)
+          << told;
+      EXPECT_NE(told.find("give a whole number"), told.npos) << told;
+    }
+  }
 }
