@@ -11,7 +11,9 @@
 #include "Process.h"
 #include "Status.h"
 
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -172,8 +174,16 @@ ToolProcess::Ignored::Ignored() {
   llvm::sys::AddSignalHandler(announceCrash, nullptr);
 }
 
+void fusion::setToolVersion(llvm::StringRef program) {
+  llvm::cl::SetVersionPrinter(
+      [tool = llvm::sys::path::filename(program).str()](llvm::raw_ostream &os) {
+        os << tool << " " FUSION_VERSION "\n";
+      });
+}
+
 ToolProcess::ToolProcess(int &argc, char **&argv)
     : init(argc, argv, /*InstallPipeSignalExitHandler=*/false) {
+  setToolVersion(argv[0]);
   llvm::sys::AddSignalHandler(endCrashed, nullptr);
   for (int signal : kCrashSignals) {
     struct sigaction action = {};

@@ -17,6 +17,7 @@ import sys
 import traceback
 from typing import NoReturn, Optional, Sequence
 
+from . import __version__
 from .errors import BAD_PROGRAM, ENVIRONMENT, INTERNAL, RESOURCES, USAGE, FusionError, quote
 
 _DESCRIPTION = """\
@@ -42,6 +43,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         prog=program, description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"{program} {__version__}")
     parser.add_argument("model", metavar="MODEL", help="an ONNX file (.onnx)")
     parser.add_argument("-o", "--output", metavar="OUTPUT", required=True, help="the MLIR file to write")
     parser.add_argument("--batch", metavar="N", help="size of free leading dimensions")
@@ -230,6 +232,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
              "models MODEL -o OUTPUT [options]; import --help, bench --help and models --help list the options")
     if arguments and arguments[0] in ("-h", "--help"):
         print(usage)
+        return 0
+    if arguments == ["--version"]:
+        print(f"python -m fusion_compiler {__version__}")
         return 0
     if not arguments or arguments[0] not in commands:
         what = f"no command {quote(arguments[0])}" if arguments else "no command given"

@@ -11,6 +11,7 @@ import pytest
 from conftest import ROOT, model, unary, value
 from onnx import helper
 
+import fusion_compiler
 from fusion_compiler.cli import main
 
 
@@ -162,3 +163,16 @@ def test_the_same_model_gives_the_same_bytes(run_import, tmp_path):
     before = first.output.read_bytes(), first.output.with_suffix(".safetensors").read_bytes()
     again = run_import(source)
     assert before == (again.output.read_bytes(), again.output.with_suffix(".safetensors").read_bytes())
+
+
+@pytest.mark.parametrize("command", ["import", "bench", "models"])
+def test_commands_say_their_version(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"python -m fusion_compiler {command} {fusion_compiler.__version__}\n"
+
+
+def test_so_does_the_package(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"python -m fusion_compiler {fusion_compiler.__version__}\n"

@@ -34,6 +34,10 @@ private:
   llvm::InitLLVM init;
 };
 
+/// Has LLVM's command line answer `--version` with the program's name and
+/// Fusion's version. A ToolProcess does so.
+void setToolVersion(llvm::StringRef program);
+
 /// Says what the calling thread does from now on, as a clause ("the pass 'x'
 /// ran"), for the message of a crash; nothing if empty. Long texts are cut.
 void setActivity(llvm::StringRef clause);

@@ -20,7 +20,7 @@ import tempfile
 import time
 from typing import Callable, Iterator, NoReturn, Optional, Sequence
 
-from .. import runtime
+from .. import __version__, runtime
 from ..errors import USAGE, FusionError
 from . import bars, cost_model, limits, modules, table
 from .budget import Budget
@@ -67,6 +67,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = _Parser(prog=program, description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False,
                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
+    add("--version", action="version", version=f"{program} {__version__}")
     add("suite", metavar="SUITE", nargs="?", help=f"{', '.join(_suites())}, or calibrate")
     add("--list", action="store_true", help="print suites, rows and bars")
     add("--peers", type=_words, default=["torch", "xla"], metavar="LIST", help="torch,xla (default both) or none")

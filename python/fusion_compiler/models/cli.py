@@ -13,6 +13,7 @@ import os
 from dataclasses import fields
 from typing import NoReturn, Optional, Sequence
 
+from .. import __version__
 from ..errors import USAGE, FusionError
 from ..weights import write_module
 from .inputs import write_inputs
@@ -68,6 +69,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = _Parser(prog=program, description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False,
                      formatter_class=argparse.RawDescriptionHelpFormatter, argument_default=argparse.SUPPRESS)
     add = parser.add_argument
+    add("--version", action="version", version=f"{program} {__version__}")
     add("model", metavar="MODEL", help="a model or a preset")
     add("-o", "--output", metavar="FILE", required=True, help="the MLIR file to write")
     sizes = parser.add_argument_group("sizes of the model (a preset's, unless given)").add_argument
