@@ -136,11 +136,41 @@ class Ranks(unittest.TestCase):
                                  "--check", good), 1, "rank 1: outputs differ")
         self.assertIn("rank 0: check y: ok", result.stdout)
         self.assertIn("rank 1: check y: FAIL, 1 of 4", result.stdout)
-        # A rank's own file stands before the one of all.
-        (good / "rank1").mkdir()
-        np.save(good / "rank1/y.npy", np.array([10, 12, 14, 9], "f4"))
-        self.expect(run(module, 2, "--input", f"x={self.path}/x.npy",
-                        "--check", good), 0)
+
+    def test_what_is_left_of_another_run_is_not_expected(self):
+        module = make("padded", self.path / "padded.fsn")
+        x = np.arange(1, 8, dtype="f4")
+        np.save(self.path / "x.npy", x)
+        words = (module, 2, "--input", f"x={self.path}/x.npy", "--check",
+                 self.out)
+        for rank, part in enumerate(([2, 4, 6, 8], [10, 12, 14, 0])):
+            (self.out / f"rank{rank}").mkdir(parents=True)
+            np.save(self.out / f"rank{rank}/y.npy", np.array(part, "f4"))
+        self.expect(run(*words), 0)
+        # A file over all ranks beside them, right or wrong: which one is it?
+        np.save(self.out / "y.npy", 2 * x)
+        result = self.expect(run(*words), 2, "both say what is expected")
+        self.assertIn(f"{self.out}/rank0/y.npy", result.stderr)
+        self.assertIn(f"{self.out}/y.npy", result.stderr)
+        self.assertNotIn("check y", result.stdout)
+        # Of one rank too.
+        (self.out / "rank0/y.npy").unlink()
+        self.expect(run(*words), 2, "rank1/y.npy' and ")
+        (self.out / "rank1/y.npy").unlink()
+        self.expect(run(*words), 0)
+        # Four ranks had other parts, and two of them fit here.
+        (self.out / "y.npy").unlink()
+        for rank in range(4):
+            (self.out / f"rank{rank}").mkdir(exist_ok=True)
+            np.save(self.out / f"rank{rank}/y.npy", np.zeros(2, "f4"))
+        self.expect(run(*words), 2, "is of a run of more than 2 ranks")
+        # Other folders and files are no matter.
+        for rank in range(2, 4):
+            (self.out / f"rank{rank}/y.npy").rename(
+                self.out / f"rank{rank}/other.npy")
+        for rank, part in enumerate(([2, 4, 6, 8], [10, 12, 14, 0])):
+            np.save(self.out / f"rank{rank}/y.npy", np.array(part, "f4"))
+        self.expect(run(*words), 0)
 
     def test_random_inputs_are_one_tensor_cut(self):
         module = make("padded", self.path / "padded.fsn")

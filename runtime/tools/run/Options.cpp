@@ -67,7 +67,8 @@ Ranks (a module that was compiled for a mesh):
                            input file holds the tensor over all ranks and is cut
                            as the module says; NAME@R=FILE.npy gives rank R a
                            tensor of its own. Outputs go to DIR/rankR/NAME.npy;
-                           --check reads these, or DIR/NAME.npy over all ranks.
+                           --check reads these, or DIR/NAME.npy over all ranks,
+                           and refuses a folder that has both.
                            Threads are shared among the ranks
   --init-timeout SECONDS   until all ranks are ready to run (default 60)
   --collective-timeout SECONDS

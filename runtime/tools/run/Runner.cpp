@@ -14,6 +14,7 @@
 #include "Launcher.h"
 #include "Mesh.h"
 #include "Observers.h"
+#include "OutputFiles.h"
 #include "Process.h"
 #include "Ranks.h"
 #include "Report.h"
@@ -83,21 +84,6 @@ static Status makeBuffers(const Program &program, const RunInputs &inputs,
   return {};
 }
 
-/// The file of an output: its name with everything that a path would
-/// misread percent-encoded.
-static std::string fileName(const std::string &tensor) {
-  std::string result;
-  for (size_t i = 0; i < tensor.size(); ++i) {
-    uint8_t c = uint8_t(tensor[i]);
-    bool plain =
-        c > 0x20 && c != '/' && c != '%' && c != 0x7f && !(i == 0 && c == '.');
-    char buffer[4];
-    std::snprintf(buffer, sizeof(buffer), "%%%02X", c);
-    result += plain ? std::string(1, char(c)) : std::string(buffer);
-  }
-  return result + ".npy";
-}
-
 static Tensor takeOutput(const Program &program, size_t i, int64_t batch,
                          const Buffers &buffers) {
   const TensorDesc &desc = program.outputs[i].tensor;
@@ -115,12 +101,6 @@ static std::vector<Tensor> takeOutputs(const Program &program, int64_t batch,
   for (size_t i = 0; i < program.outputs.size(); ++i)
     tensors.push_back(takeOutput(program, i, batch, buffers));
   return tensors;
-}
-
-/// Where a rank's files are.
-static std::string rankFolder(const std::string &directory,
-                              const RankContext *rank) {
-  return rank ? directory + "/rank" + std::to_string(rank->rank) : directory;
 }
 
 /// Where a rank writes its trace if nobody collects it: "t.rank1.json".
@@ -162,7 +142,8 @@ static Status makeDirectories(const std::string &directory) {
 
 static Status writeOutput(const Program &program, size_t i,
                           const Tensor &tensor, const std::string &directory) {
-  std::string path = directory + "/" + fileName(program.outputs[i].tensor.name);
+  std::string path =
+      directory + "/" + outputFile(program.outputs[i].tensor.name);
   std::vector<uint8_t> bytes = encodeNpy(tensor);
   // Many small results need not wait for the disk one by one; a file is still
   // there whole or not at all.
@@ -191,7 +172,7 @@ static Status checkOutputPaths(const Program &program,
   std::vector<std::string> written{profilePath(options, rank)}, read;
   if (!options.outputDirectory.empty())
     for (const auto &output : program.outputs)
-      written.push_back(outputFolder + "/" + fileName(output.tensor.name));
+      written.push_back(outputFolder + "/" + outputFile(output.tensor.name));
   for (const auto &[name, path] : options.inputs)
     read.push_back(path);
   read.push_back(options.inputsArchive);
@@ -199,7 +180,7 @@ static Status checkOutputPaths(const Program &program,
   // What is compared with must not be what was just written.
   if (!options.checkDirectory.empty())
     for (const auto &output : program.outputs)
-      read.push_back(checkFolder + "/" + fileName(output.tensor.name));
+      read.push_back(checkFolder + "/" + outputFile(output.tensor.name));
   std::string path = findOverwritten(written, read);
   if (path.empty())
     return {};
@@ -207,26 +188,6 @@ static Status checkOutputPaths(const Program &program,
                 "'" + escape(path) +
                     "': is read, and would be overwritten; choose another " +
                     (path == written[0] ? "--profile" : "--output-dir"));
-}
-
-/// What an output is compared with: the file of the rank, or its shard of the
-/// file over all ranks.
-static Expected<Tensor> readExpected(const Program &program, const Port &port,
-                                     const std::string &directory,
-                                     const RankContext *rank) {
-  std::string name = fileName(port.tensor.name);
-  if (!rank)
-    return readNpyFile(directory + "/" + name);
-  std::string own = rankFolder(directory, rank) + "/" + name;
-  if (access(own.c_str(), F_OK) == 0)
-    return readNpyFile(own);
-  auto whole = readNpyFile(directory + "/" + name);
-  if (!whole)
-    return whole.status();
-  auto shard = cutShard(program.mesh, port, *whole, rank->rank);
-  if (!shard)
-    return Status(Code::CheckFailed, "output " + shard.status().message());
-  return shard;
 }
 
 static Status checkOutputs(const Program &program,
@@ -469,6 +430,7 @@ Status fusion::rt::runLoaded(const RunOptions &options,
                              RankContext *rank) {
   const Program &program = loaded->view.module.program;
   FUSION_RT_TRY(checkOutputPaths(program, options, rank));
+  FUSION_RT_TRY(checkExpected(program, options.checkDirectory, rank));
   auto inputs = collectInputs(program, options, rank ? rank->rank : 0);
   if (!inputs)
     return inputs.status();
