@@ -8,7 +8,6 @@
 #include "KernelOrder.h"
 
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 #include <numeric>
 
@@ -18,8 +17,8 @@ using namespace fusion;
 /// Collectives whose kernels may be delayed for one.
 static constexpr size_t kMaxOthers = 32;
 
-KernelOrder::KernelOrder(const OverlapGraph &graph, const StepPrices &prices)
-    : graph(graph), prices(prices), order(graph.size()), own(graph.size()),
+KernelOrder::KernelOrder(const OverlapGraph &graph, const LiveBytes &live)
+    : graph(graph), live(live), order(graph.size()), own(graph.size()),
       tried(graph.size(), false) {
   std::iota(order.begin(), order.end(), 0u);
   constexpr int64_t kNone = -1;
@@ -45,82 +44,23 @@ KernelOrder::KernelOrder(const OverlapGraph &graph, const StepPrices &prices)
     std::reverse(kernels.begin(), kernels.end());
 }
 
-int64_t KernelOrder::getBytes(unsigned node) const {
-  int64_t bytes = 0;
-  if (!graph[node].isRegion)
-    for (Value result : graph[node].op->getResults())
-      if (isa<RankedTensorType>(result.getType()))
-        bytes += prices.getByteSize(result);
-  return bytes;
-}
-
-namespace {
-
-/// Bytes alive at each place of an order, where kernels are moved to `anchor`.
-class LiveBytes {
-public:
-  LiveBytes(const OverlapGraph &graph, ArrayRef<unsigned> position,
-            unsigned anchor, llvm::function_ref<int64_t(unsigned)> getBytes);
-
-  /// Moves the kernels; false, and nothing is moved, if more bytes than before
-  /// would be alive at the peak.
-  bool tryMove(ArrayRef<unsigned> kernels);
-
-private:
-  struct Interval {
-    unsigned begin, end;
-  };
-  const OverlapGraph &graph;
-  unsigned anchor;
-  std::vector<int64_t> bytes, change; ///< by node; by place
-  std::vector<Interval> lives;        ///< by node: places
-  int64_t peak = 0;
-};
-
-} // namespace
-
-LiveBytes::LiveBytes(const OverlapGraph &graph, ArrayRef<unsigned> position,
-                     unsigned anchor,
-                     llvm::function_ref<int64_t(unsigned)> getBytes)
-    : graph(graph), anchor(anchor), change(graph.size() + 1) {
+/// The most bytes alive at once, with the kernels at `anchor` that only the
+/// collectives of `delayed` wait for, and what follows from them.
+int64_t KernelOrder::getPeak(ArrayRef<unsigned> position,
+                             const llvm::DenseSet<unsigned> &delayed,
+                             unsigned anchor) const {
+  std::vector<NodeSpan> spans(graph.size());
+  for (unsigned other : delayed)
+    for (unsigned kernel : own[other])
+      spans[kernel].begin = anchor;
   for (unsigned node = 0; node < graph.size(); ++node) {
-    unsigned last = graph[node].isReturned ? graph.size() - 1 : position[node];
-    for (unsigned reader : graph[node].after)
-      last = std::max(last, position[reader]);
-    lives.push_back({position[node], last});
-    bytes.push_back(getBytes(node));
-    change[position[node]] += bytes[node];
-    change[last + 1] -= bytes[node];
+    unsigned &place = spans[node].begin;
+    place = std::max(place, position[node]);
+    for (unsigned before : graph[node].before)
+      place = std::max(place, spans[before].begin);
+    spans[node].end = place;
   }
-  int64_t now = 0;
-  for (int64_t each : change)
-    peak = std::max(peak, now += each);
-}
-
-bool LiveBytes::tryMove(ArrayRef<unsigned> kernels) {
-  std::vector<int64_t> trial = change;
-  std::vector<Interval> trialLives = lives;
-  auto set = [&](unsigned node, unsigned begin, unsigned end) {
-    Interval &live = trialLives[node];
-    trial[live.begin] -= bytes[node];
-    trial[live.end + 1] += bytes[node];
-    live = {begin, end};
-    trial[begin] += bytes[node];
-    trial[end + 1] -= bytes[node];
-  };
-  for (unsigned kernel : kernels) {
-    set(kernel, anchor, std::max(lives[kernel].end, anchor));
-    for (unsigned read : graph[kernel].before)
-      if (trialLives[read].end < anchor)
-        set(read, trialLives[read].begin, anchor);
-  }
-  int64_t now = 0;
-  for (int64_t each : trial)
-    if ((now += each) > peak)
-      return false;
-  lives = std::move(trialLives);
-  change = std::move(trial);
-  return true;
+  return live.getPeak(spans);
 }
 
 std::optional<std::vector<unsigned>> KernelOrder::delayFor(unsigned comm,
@@ -156,13 +96,18 @@ std::optional<std::vector<unsigned>> KernelOrder::delayFor(unsigned comm,
   });
   if (others.size() > kMaxOthers)
     others.resize(kMaxOthers);
-  LiveBytes live(graph, position, anchor,
-                 [&](unsigned node) { return getBytes(node); });
+  int64_t peak = getPeak(position, {}, anchor);
   double us = 0;
   std::vector<unsigned> delayed;
+  llvm::DenseSet<unsigned> trial;
   for (unsigned other : others) {
-    if (us >= exposedUs || !live.tryMove(own[other]))
+    if (us >= exposedUs)
+      break;
+    trial.insert(other);
+    if (getPeak(position, trial, anchor) > peak) {
+      trial.erase(other);
       continue;
+    }
     delayed.push_back(other);
     for (unsigned node : own[other])
       us += graph[node].price.us;

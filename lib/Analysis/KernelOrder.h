@@ -8,7 +8,7 @@
 #ifndef FUSION_LIB_ANALYSIS_KERNELORDER_H
 #define FUSION_LIB_ANALYSIS_KERNELORDER_H
 
-#include "fusion/Analysis/OverlapPlan.h"
+#include "LiveBytes.h"
 
 #include <optional>
 
@@ -18,7 +18,7 @@ namespace fusion {
 /// says so.
 class KernelOrder {
 public:
-  KernelOrder(const OverlapGraph &graph, const StepPrices &prices);
+  KernelOrder(const OverlapGraph &graph, const LiveBytes &live);
 
   llvm::ArrayRef<unsigned> get() const { return order; }
   void set(std::vector<unsigned> better) { order = std::move(better); }
@@ -31,10 +31,12 @@ public:
 private:
   std::optional<std::vector<unsigned>> delayFor(unsigned comm,
                                                 double exposedUs);
-  int64_t getBytes(unsigned node) const;
+  int64_t getPeak(llvm::ArrayRef<unsigned> position,
+                  const llvm::DenseSet<unsigned> &delayed,
+                  unsigned anchor) const;
 
   const OverlapGraph &graph;
-  const StepPrices &prices;
+  const LiveBytes &live;
   std::vector<unsigned> order;
   /// By collective: the kernels that only it waits for, in program order.
   std::vector<llvm::SmallVector<unsigned, 1>> own;

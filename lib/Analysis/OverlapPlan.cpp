@@ -24,6 +24,10 @@ using namespace fusion;
 static constexpr size_t kMaxTrials = 8, kTrialNodes = 1 << 17;
 static constexpr double kNoticeable = 1 - 1e-4;
 
+/// How many bytes more than in the given order a better one may need: small
+/// values that stand elsewhere.
+static constexpr double kSameBytes = 1 + 1e-3;
+
 unsigned fusion::getCommStream(Operation *op) {
   // A bucket's reduction may be a move, and sums in other kernels.
   if (isa<AllReduceOp, ReduceScatterOp>(op) || op->hasAttr("fusion.bucket"))
@@ -409,8 +413,14 @@ static OverlapPlan planInOrder(const OverlapGraph &graph, StepPrices &prices,
 }
 
 OverlapPlan fusion::planOverlap(const OverlapGraph &graph, StepPrices &prices) {
-  KernelOrder order(graph, prices);
+  LiveBytes live(graph, prices);
+  KernelOrder order(graph, live);
+  auto measure = [&](ArrayRef<OverlapItem> items) {
+    return live.getPeak(getSpans(graph, items));
+  };
   OverlapPlan plan = planInOrder(graph, prices, order.get());
+  plan.overlappedBytes = measure(plan.items);
+  int64_t mostBytes = plan.overlappedBytes;
   size_t trials =
       std::clamp<size_t>(kTrialNodes / (graph.size() + 1), 1, kMaxTrials);
   for (; trials > 0; --trials) {
@@ -418,7 +428,9 @@ OverlapPlan fusion::planOverlap(const OverlapGraph &graph, StepPrices &prices) {
     if (!better)
       break;
     OverlapPlan trial = planInOrder(graph, prices, *better);
-    if (trial.overlapped.stepUs > kNoticeable * plan.overlapped.stepUs)
+    trial.overlappedBytes = measure(trial.items);
+    if (trial.overlapped.stepUs > kNoticeable * plan.overlapped.stepUs ||
+        trial.overlappedBytes > kSameBytes * mostBytes)
       continue;
     plan = std::move(trial);
     order.set(std::move(*better));
@@ -430,5 +442,6 @@ OverlapPlan fusion::planOverlap(const OverlapGraph &graph, StepPrices &prices) {
   std::vector<unsigned> nodeOf;
   buildSteps(graph, inOrder, steps, nodeOf);
   plan.serial = simulate(steps, prices.getComms());
+  plan.serialBytes = measure(inOrder);
   return plan;
 }

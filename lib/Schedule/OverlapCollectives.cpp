@@ -122,5 +122,7 @@ void OverlapCollectives::report(func::FuncOp main, const OverlapGraph &graph,
       << remark::add("scheduled communication beside computation")
       << remark::metric("us_serial", formatUs(plan.serial.stepUs))
       << remark::metric("us_overlapped", formatUs(plan.overlapped.stepUs))
-      << remark::metric("us_exposed", formatUs(plan.overlapped.exposedUs));
+      << remark::metric("us_exposed", formatUs(plan.overlapped.exposedUs))
+      << remark::metric("PeakBytes", plan.overlappedBytes)
+      << remark::metric("SerialPeakBytes", plan.serialBytes);
 }

@@ -54,6 +54,8 @@ struct OverlapPlan {
   /// Of the started collectives, those with nothing beside them run in line.
   unsigned numStarted = 0;
   Timeline serial, overlapped;
+  /// Intermediate values alive at once in each, before memory is planned.
+  int64_t serialBytes = 0, overlappedBytes = 0;
   std::vector<TimedStep> steps; ///< of the overlapped schedule
   std::vector<unsigned> nodeOf; ///< step -> node
 };

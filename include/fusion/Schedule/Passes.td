@@ -56,7 +56,8 @@ def PlanMemory : Pass<"fusion-plan-memory", "::mlir::ModuleOp"> {
     region's stream, between events: it starts behind what stream 0 has before it,
     and the await holds its own stream (stream 0, or that of the region that it is
     in). What a region touches is free for others behind its await. An all_reduce
-    or broadcast is in place where no one else reads the operand any more.
+    or broadcast is in place where no one else reads the operand any more. What a
+    bucket's collective reads lies together, in the order in which it is computed.
     `axis_index` is a command that writes 8 bytes.
 
     Requires: every compute op is in a group that code generation has compiled;
@@ -173,8 +174,9 @@ def OverlapCollectives : Pass<"fusion-overlap-collectives", "::mlir::ModuleOp"> 
     region, as soon as its operands are ready, and is awaited by its first reader;
     kernels keep their order, but one that would wait for a collective lets others
     go on, and kernels that only a shorter collective waits for go behind what a
-    longer one needs if that hides more of it. Collectives start in the order in which they are ready, ties in program
-    order: the same on every rank. One whose result only another collective reads is
+    longer one needs if that hides more of it and no more bytes are alive at once.
+    Collectives start in the order in which they are ready, ties in program order:
+    the same on every rank. One whose result only another collective reads is
     awaited in that one's region. Streams: 1 reductions, 2 gathers, 3 others. An op
     with effects that are not known may communicate: nothing crosses it.
 
@@ -183,8 +185,9 @@ def OverlapCollectives : Pass<"fusion-overlap-collectives", "::mlir::ModuleOp"> 
     Leaves alone: regions that are there already keep their order, and what was
     before one stays before it; the whole function where one after the other is
     predicted faster, as on a link that kernels use too.
-    Reports: `overlap` and `overlap-serial` with the microseconds of both ways,
-    `overlap-collective` for each one with those that no kernel hides.
+    Reports: `overlap` and `overlap-serial` with the microseconds of both ways, the
+    first with the bytes alive at once in both too; `overlap-collective` for each
+    one with those that no kernel hides.
 
     Before:
     ```mlir
