@@ -4,7 +4,8 @@
 // the order of its operands, and so is what it writes: producers write their
 // parts there, and nothing packs. A part that is no buffer of its own (an
 // argument, a view, a value of two buckets) stays where it is; the collective
-// has a range for each part.
+// has a range for each part. Parts are taken in the order in which they are
+// computed: so what is not there yet is one gap, which others may use.
 //
 //===----------------------------------------------------------------------===//
 #include "MemoryPlanner.h"
@@ -30,6 +31,50 @@ static bool accumulates(Value value, const CommandOrder &commands) {
                               commands.find(op)))
       return true;
   return false;
+}
+
+/// When a part is computed: the number of an op, and of its result.
+using PartKey = std::pair<int64_t, unsigned>;
+
+/// Gives the parts of `op`, a collective of a bucket, the order of `keys`.
+static void permuteParts(Operation *op, ArrayRef<PartKey> keys) {
+  auto order = llvm::to_vector(llvm::seq<unsigned>(0, keys.size()));
+  llvm::stable_sort(order,
+                    [&](unsigned a, unsigned b) { return keys[a] < keys[b]; });
+  OperationState state(op->getLoc(), op->getName());
+  for (unsigned part : order) {
+    state.addOperands(op->getOperand(part));
+    state.addTypes(op->getResult(part).getType());
+  }
+  state.addAttributes(op->getAttrs());
+  Operation *sorted = OpBuilder(op).create(state);
+  for (auto [i, part] : llvm::enumerate(order))
+    op->getResult(part).replaceAllUsesWith(sorted->getResult(i));
+  op->erase();
+}
+
+void MemoryPlanner::sortBuckets() {
+  int64_t number = 0;
+  llvm::DenseMap<Operation *, int64_t> numberOf;
+  SmallVector<Operation *> buckets;
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    numberOf[op] = number++;
+    if (op->hasAttr(kBucketAttr) && op->getNumOperands() == op->getNumResults())
+      buckets.push_back(op);
+    // What a group contains has no place of its own.
+    return isa<GroupOp>(op) ? WalkResult::skip() : WalkResult::advance();
+  });
+  for (Operation *op : buckets) {
+    SmallVector<PartKey> keys;
+    for (Value operand : op->getOperands()) {
+      auto result = dyn_cast<OpResult>(baseOf(operand));
+      keys.push_back(result ? PartKey(numberOf.lookup(result.getOwner()),
+                                      result.getResultNumber())
+                            : PartKey(-1, 0));
+    }
+    if (!llvm::is_sorted(keys))
+      permuteParts(op, keys);
+  }
 }
 
 void MemoryPlanner::findBuckets() {

@@ -68,6 +68,7 @@ static void copySharding(DictionaryAttr attributes, PortOp port) {
 }
 
 FailureOr<ProgramOp> MemoryPlanner::plan() {
+  sortBuckets();
   FailureOr<BatchExtents> analysis = BatchExtents::analyze(function);
   if (failed(analysis))
     return failure();

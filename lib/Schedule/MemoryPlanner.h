@@ -83,6 +83,8 @@ private:
   static std::string constantKey(mlir::Value value);
   /// Binds constants that should lie side by side.
   mlir::LogicalResult bindNeighbours();
+  /// Brings the parts of buckets into the order in which they are computed.
+  void sortBuckets();
   /// Finds the values that buckets should hold side by side.
   void findBuckets();
   /// Buffers that lie side by side: those of each bucket's operands, and of

@@ -2,15 +2,15 @@
 // RUN: fusion-opt %s --split-input-file --fusion-plan-memory --remarks-filter=fusion -o %t 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // The parts of a bucket are written where the collective reads them: side by
-// side, each at a multiple of 64 bytes, in the order of the operands and not in
-// that of the groups. The value between the groups lies elsewhere.
+// side, each at a multiple of 64 bytes, in the order of the groups and not in
+// that of the operands. So what is not computed yet is one gap for other values.
 // CHECK-LABEL: fusion.program @main
 // CHECK-NOT:   fusion.copy
-// CHECK:       fusion.launch {{.*}}write, <@arena, 64, 80
-// CHECK:       fusion.launch {{.*}}write, <@arena, 192, 64
-// CHECK:       fusion.launch {{.*}}write, <@arena, 0, 16
+// CHECK:       fusion.launch {{.*}}write, <@arena, 0, 80
+// CHECK:       fusion.launch {{.*}}write, <@arena, 128, 64
+// CHECK:       fusion.launch {{.*}}write, <@arena, 192, 16
 // CHECK:       fusion.collective "all_reduce"
-// CHECK-SAME:  [#fusion.access<{{ *}}read_write, <@arena, 0, 16 of [[A:[0-9]+]]>, f32>, #fusion.access<{{ *}}read_write, <@arena, 64, 80 of [[B:[0-9]+]]>, f32>, #fusion.access<{{ *}}read_write, <@arena, 192, 64 of [[C:[0-9]+]]>, f32>]
+// CHECK-SAME:  [#fusion.access<{{ *}}read_write, <@arena, 0, 80 of [[A:[0-9]+]]>, f32>, #fusion.access<{{ *}}read_write, <@arena, 128, 64 of [[B:[0-9]+]]>, f32>, #fusion.access<{{ *}}read_write, <@arena, 192, 16 of [[C:[0-9]+]]>, f32>]
 // CHECK-SAME:  bucket = 7
 // CHECK-NOT:   fusion.copy
 module {
