@@ -23,6 +23,10 @@ using namespace fusion;
 /// Buffers up to which several orders are tried: each takes quadratic time.
 static constexpr size_t kMostTried = 2048;
 
+/// Orders that are tried by raising what lies on top, in each of three ways,
+/// and pairs of buffers that all of them may look at.
+static constexpr size_t kMostRaised = 128, kMostPairs = size_t(1) << 23;
+
 static int64_t roundUp(int64_t size) {
   return llvm::alignTo(size, kArenaAlignment);
 }
@@ -117,10 +121,45 @@ static std::pair<int64_t, int64_t> getSpan(const Unit &unit) {
   return span;
 }
 
+static int64_t getEnd(const Unit &unit) {
+  int64_t end = 0;
+  for (const Lifetime *part : unit.parts)
+    end = std::max(end, part->offset + part->size);
+  return end;
+}
+
+/// What lies on top comes earlier, again and again: to the front, half of the
+/// way or a few places. The best order seen replaces `best`, `total` its bytes.
+static void raiseTop(llvm::SmallVector<Unit *> &best, int64_t &total,
+                     int64_t enough) {
+  static constexpr size_t kPlaces = 8;
+  size_t numTrials =
+      std::min(kMostRaised, kMostPairs / (best.size() * best.size()));
+  for (auto getPlace :
+       {+[](size_t) -> size_t { return 0; },
+        +[](size_t top) { return top / 2; },
+        +[](size_t top) { return top - std::min(top, kPlaces); }}) {
+    llvm::SmallVector<Unit *> order = best;
+    packInTurn(order);
+    for (size_t trial = 0; trial < numTrials && total > enough; ++trial) {
+      auto top = llvm::max_element(order, [](const Unit *a, const Unit *b) {
+        return getEnd(*a) < getEnd(*b);
+      });
+      auto place = order.begin() + getPlace(top - order.begin());
+      std::rotate(place, top, std::next(top));
+      if (int64_t bytes = packInTurn(order); bytes < total) {
+        total = bytes;
+        best = order;
+      }
+    }
+  }
+}
+
 /// Largest first is best where sizes differ much. Where it leaves gaps, others
 /// are tried: what lives long below, the order in which units come, and what is
 /// there at the peak in the order in which it goes, so that the others find one
-/// gap behind it. The smallest arena counts, the first of equals.
+/// gap behind it; then the best of these, changed where it is too high. The
+/// smallest arena counts, the first of equals.
 static int64_t packBySize(llvm::MutableArrayRef<Unit> units) {
   struct Entry {
     Unit *unit;
@@ -168,6 +207,7 @@ static int64_t packBySize(llvm::MutableArrayRef<Unit> units) {
   attempt([](const Entry &e) { return -double(e.unit->size) * e.length; });
   attempt([](const Entry &e) { return std::pair(e.first, -e.length); });
   attempt([](const Entry &e) { return -e.length; });
+  raiseTop(best, total, enough);
   // The offsets that are there are those of the last one tried.
   return packInTurn(best);
 }

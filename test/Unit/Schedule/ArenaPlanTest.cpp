@@ -139,6 +139,18 @@ TEST(ArenaPlan, AnotherOrderWhereLargestFirstLeavesGaps) {
   EXPECT_EQ(total, 3 * 128);
 }
 
+TEST(ArenaPlan, WhatLiesOnTopComesEarlier) {
+  // Largest first: 2 and 3 at 0, 1 at 256 beside 3, and 4 beside 2 and 1 at
+  // 448: 640, and no order by lengths or times does better. With 4 before them,
+  // 512 are enough: what is alive at command 3.
+  std::vector<Lifetime> buffers = {{0, 0, 192, -1}, {0, 3, 192, -1},
+                                   {5, 5, 256, -1}, {1, 2, 256, -1},
+                                   {3, 5, 192, -1}, {3, 3, 128, -1}};
+  int64_t total = planArena(buffers);
+  expectValid(buffers, total);
+  EXPECT_EQ(total, 192 + 192 + 128);
+}
+
 TEST(ArenaPlan, RandomSetsNeverCollide) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::vector<Lifetime> buffers = randomBuffers(200, 12, seed);
