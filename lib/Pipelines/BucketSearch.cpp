@@ -2,7 +2,10 @@
 //
 // The fuse phase chooses a size before it knows its kernels. Here a copy of the
 // module, in a context of its own so that nothing is told, is fused with a few
-// sizes, and the schedule of each is predicted.
+// sizes, and the schedule of each is predicted. Of those that take hardly
+// longer than the fastest, the one counts that needs the least memory: larger
+// buckets let products share launches, for which gradients and what they are
+// computed from wait.
 //
 //===----------------------------------------------------------------------===//
 #include "BucketSearch.h"
@@ -11,7 +14,9 @@
 #include "fusion/Schedule/Passes.h"
 
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -23,8 +28,24 @@ static constexpr size_t kTrialOps = 12000, kMaxTrials = 11;
 /// The smallest size that is tried.
 static constexpr uint64_t kLeastBytes = 1 << 20;
 
-/// What share of the step another size must come below.
+/// How much longer than the shortest a step may be for less memory, and how
+/// many bytes more than the fewest are not worth a longer step.
+static constexpr double kMostUs = 1.005, kMostBytes = 1.01;
+
+/// What share of the step another size than the fuse phase's own must come
+/// below, where neither takes noticeably less memory.
 static constexpr double kNoticeable = 0.999;
+
+namespace {
+
+/// The predicted schedule with some sizes.
+struct Trial {
+  BucketSizes sizes;
+  double us = 0;     ///< of the step
+  int64_t bytes = 0; ///< of intermediate values alive at once
+};
+
+} // namespace
 
 /// What trials are about: gradients to be reduced.
 static SmallVector<Operation *> findReductions(ModuleOp module) {
@@ -45,11 +66,11 @@ static int64_t countBytes(Operation *reduction) {
          llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
-/// The predicted step of a copy of the module with such buckets, in
-/// microseconds; nullopt if it can't be had.
-static std::optional<double> trySizes(ModuleOp module, BucketSizes sizes,
-                                      CompileOptions options,
-                                      const CostModel &costs) {
+/// The predicted schedule of a copy of the module with such buckets; nullopt if
+/// it can't be had.
+static std::optional<Trial> trySizes(ModuleOp module, BucketSizes sizes,
+                                     CompileOptions options,
+                                     const CostModel &costs) {
   OwningOpRef<ModuleOp> copy(module.clone());
   options.bucketBytes = sizes.bytes;
   options.firstBucketBytes = sizes.firstBytes;
@@ -68,8 +89,54 @@ static std::optional<double> trySizes(ModuleOp module, BucketSizes sizes,
   if (failed(prices))
     return std::nullopt;
   OverlapPlan plan = planOverlap(OverlapGraph(main, &*prices), *prices);
-  return options.overlap ? std::min(plan.overlapped.stepUs, plan.serial.stepUs)
-                         : plan.serial.stepUs;
+  if (options.overlap && plan.overlapped.stepUs < plan.serial.stepUs)
+    return Trial{sizes, plan.overlapped.stepUs, plan.overlappedBytes};
+  return Trial{sizes, plan.serial.stepUs, plan.serialBytes};
+}
+
+/// Of the trials whose step is about as short as the shortest, those that take
+/// about as little memory as any of them; of these the fastest, or the first of
+/// all if it is hardly slower.
+static const Trial &choose(ArrayRef<Trial> trials) {
+  double leastUs = INFINITY;
+  for (const Trial &trial : trials)
+    leastUs = std::min(leastUs, trial.us);
+  auto isFast = [&](const Trial &trial) {
+    return trial.us <= kMostUs * leastUs;
+  };
+  int64_t leastBytes = std::numeric_limits<int64_t>::max();
+  for (const Trial &trial : trials)
+    if (isFast(trial))
+      leastBytes = std::min(leastBytes, trial.bytes);
+  const Trial *best = nullptr;
+  for (const Trial &trial : trials)
+    if (isFast(trial) && trial.bytes <= kMostBytes * leastBytes &&
+        (!best ||
+         trial.us < (best == &trials.front() ? kNoticeable : 1) * best->us))
+      best = &trial;
+  return *best;
+}
+
+static void tell(ModuleOp module, ArrayRef<Trial> trials, const Trial &best) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main)
+    return;
+  const Trial &fastest = *llvm::min_element(
+      trials, [](const Trial &a, const Trial &b) { return a.us < b.us; });
+  auto format = [](double us) { return llvm::formatv("{0:f2}", us).str(); };
+  remark::passed(main.getLoc(), remark::RemarkOpts::name("bucket-size")
+                                    .category("fusion")
+                                    .function(main.getSymName()))
+      << remark::add("by trial of {0} sizes: a step of {1} us and {2} bytes "
+                     "alive at once; the fastest has {3} us and {4} bytes",
+                     trials.size(), format(best.us), best.bytes,
+                     format(fastest.us), fastest.bytes)
+      << remark::metric("Trials", int64_t(trials.size()))
+      << remark::metric("SizeLimit", int64_t(best.sizes.bytes))
+      << remark::metric("us_step", format(best.us))
+      << remark::metric("PeakBytes", best.bytes)
+      << remark::metric("us_fastest", format(fastest.us))
+      << remark::metric("PeakBytesOfFastest", fastest.bytes);
 }
 
 /// Sizes to try for so many bytes of gradients, the likeliest first: shares of
@@ -101,18 +168,18 @@ BucketSizes fusion::searchBucketSizes(ModuleOp module,
   for (Operation *reduction : reductions)
     bytes += countBytes(reduction);
   module.walk([&](Operation *) { ++numOps; });
-  size_t trials = std::min(kMaxTrials, kTrialOps / numOps);
-  if (bytes <= kLeastBytes || reductions.size() < 2 || trials == 0)
+  size_t numTrials = std::min(kMaxTrials, kTrialOps / numOps);
+  if (bytes <= kLeastBytes || reductions.size() < 2 || numTrials == 0)
     return given;
 
-  CompileOptions trial = options;
-  trial.plan.clear();
-  trial.emitPlan.clear();
-  trial.why.clear();
-  trial.planDigest = trial.verifyFusion = false;
-  trial.probe = nullptr;
+  CompileOptions tried = options;
+  tried.plan.clear();
+  tried.emitPlan.clear();
+  tried.why.clear();
+  tried.planDigest = tried.verifyFusion = false;
+  tried.probe = nullptr;
   // Whoever leaves out launches wants to compare the same backward pass.
-  trial.fuseHorizontal = true;
+  tried.fuseHorizontal = true;
   MLIRContext context(module.getContext()->getDialectRegistry(),
                       MLIRContext::Threading::DISABLED);
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) {});
@@ -123,20 +190,19 @@ BucketSizes fusion::searchBucketSizes(ModuleOp module,
       loadCostModel(&context, options.device, options.costModel);
   if (!copy || failed(costs) || !(*costs)->getDevice().comm)
     return given;
-  std::optional<double> own = trySizes(*copy, given, trial, **costs);
-  if (!own)
-    return given;
-  BucketSizes best = given;
-  double bestUs = kNoticeable * *own;
-  SmallVector<BucketSizes> candidates = getCandidates(bytes);
-  if (candidates.size() > trials)
-    candidates.resize(trials);
+  SmallVector<BucketSizes> candidates{given};
+  candidates.append(getCandidates(bytes));
+  if (candidates.size() > numTrials + 1)
+    candidates.resize(numTrials + 1);
+  SmallVector<Trial> trials;
   for (BucketSizes sizes : candidates) {
-    std::optional<double> us = trySizes(*copy, sizes, trial, **costs);
-    if (us && *us < bestUs) {
-      bestUs = *us;
-      best = sizes;
-    }
+    std::optional<Trial> trial = trySizes(*copy, sizes, tried, **costs);
+    if (trial)
+      trials.push_back(*trial);
+    else if (trials.empty())
+      return given;
   }
-  return best;
+  const Trial &best = choose(trials);
+  tell(module, trials, best);
+  return best.sizes;
 }

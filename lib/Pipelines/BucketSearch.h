@@ -1,7 +1,7 @@
 //===- BucketSearch.h - The size of buckets, by trial -----------*- C++ -*-===//
 //
-// Which size of buckets gives the shortest predicted step, asked of the fuse
-// phase itself. Private to lib/Pipelines.
+// Which size of buckets gives a short predicted step in little memory, asked of
+// the fuse phase itself. Private to lib/Pipelines.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_LIB_PIPELINES_BUCKETSEARCH_H
