@@ -142,6 +142,19 @@ static constexpr FusionRuleInfo kRules[] = {
      "a division by this number of ranks rounds otherwise than the product"},
     {FusionRule::HorizontalBucket, "horizontal-bucket", false,
      "the groups hold gradients of two buckets"},
+    {FusionRule::GatherUpdates, "gather-updates", true,
+     "every rank adds the updates of all ranks; the tensor is not reduced"},
+    {FusionRule::UpdatesForm, "updates-form", false,
+     "what is reduced is none of updates of known number that are added to "
+     "zeros for the reduction alone"},
+    {FusionRule::UpdatesProfit, "updates-profit", false,
+     "to gather the updates is predicted to take no fewer nanoseconds than to "
+     "reduce the tensor"},
+    {FusionRule::BucketGathers, "bucket-gathers", true,
+     "tensors that are read one behind the other are gathered by one "
+     "collective"},
+    {FusionRule::GatherKey, "gather-key", false,
+     "ranks or dimension of the two gathers differ"},
     {FusionRule::FuseClip, "fuse-clip", true,
      "the clip factor is an operand of the updates; no pass scales gradients"},
     {FusionRule::ClipPartial, "clip-partial", true,

@@ -111,9 +111,11 @@ void Simulation::startSteps() {
 }
 
 void Simulation::setRates() {
-  bool computes = llvm::any_of(streams, [&](const Stream &stream) {
-    return stream.active != kNone && !steps[stream.active].isComm;
-  });
+  auto kernels =
+      static_cast<double>(llvm::count_if(streams, [&](const Stream &stream) {
+        return stream.active != kNone && !steps[stream.active].isComm;
+      }));
+  bool computes = kernels > 0;
   // What collectives cost a kernel: the most, where several run.
   bool communicates = false, isOwn = false;
   double slowdown = 0;
@@ -124,8 +126,8 @@ void Simulation::setRates() {
     isOwn |= steps[stream.active].slowdownOfKernels < 0;
     slowdown = std::max(slowdown, steps[stream.active].slowdownOfKernels);
   }
-  // Kernels, and collectives on the wires that kernels use.
-  double kernelShares = 1;
+  // Kernels of all streams, and collectives on the wires that kernels use.
+  double kernelShares = std::max(kernels, 1.0);
   for (Stream &stream : streams) {
     if (stream.active == kNone || !steps[stream.active].isComm)
       continue;
@@ -146,10 +148,10 @@ void Simulation::setRates() {
   for (Stream &stream : streams)
     if (stream.active != kNone && !steps[stream.active].isComm)
       stream.rate =
-          !communicates
-              ? 1
-              : 1 / (kernelShares *
-                     (1 + std::max(slowdown,
+          1 / (kernelShares *
+               (!communicates
+                    ? 1
+                    : 1 + std::max(slowdown,
                                    isOwn ? steps[stream.active].slowdown : 0)));
 }
 

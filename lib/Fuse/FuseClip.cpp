@@ -64,6 +64,9 @@ struct ScaledGradients {
 /// A tensor whose squares are summed: a gradient, or a part of one.
 struct SquaredPart {
   Value value;
+  /// The gradient's type, if it is a narrowed `value`: then that is what is
+  /// read, and nobody writes the gradient for the sum.
+  Type narrow;
   NormTerm *term;
   /// Behind which op; null: at the start of the block.
   Operation *anchor;
@@ -247,17 +250,35 @@ static SmallVector<Value> getParts(Value gradient) {
   return llvm::to_vector(whole.getInputs());
 }
 
-/// The sum of squares of `value`, as a row, where the builder is.
-static Value createSquares(OpBuilder &builder, Location loc, Value value,
-                           Type wide) {
-  RankedTensorType type = getType(value);
-  auto row =
-      RankedTensorType::get({type.getNumElements()}, type.getElementType());
-  Value squared = value;
+/// The gradient or the part that `value` is, unsquared. What is in memory
+/// anyway, reduced or scattered, is narrowed where it is read.
+static SquaredPart getSource(Value value, NormTerm *term) {
+  auto narrowed = value.getDefiningOp<CastOp>();
+  Operation *source = narrowed ? narrowed.getInput().getDefiningOp() : nullptr;
+  auto getWidth = [](Value of) { return getType(of).getElementTypeBitWidth(); };
+  if (!isa_and_present<CommunicationOpInterface, ScatterOp>(source) ||
+      !isa<FloatType>(getType(narrowed.getInput()).getElementType()) ||
+      getWidth(narrowed.getInput()) <= getWidth(value))
+    return {value, {}, term, nullptr, {}};
+  return {
+      narrowed.getInput(), getType(value).getElementType(), term, nullptr, {}};
+}
+
+/// The sum of squares of `part`, as a row, where the builder is.
+static Value createSquares(OpBuilder &builder, const SquaredPart &part) {
+  Location loc = part.term->value.getLoc();
+  Type wide = part.term->wide;
+  RankedTensorType type = getType(part.value);
+  Value squared = part.value;
   if (type.getRank() != 1)
-    squared = ReshapeOp::create(builder, loc, row, squared);
-  if (wide != type.getElementType())
-    squared = CastOp::create(builder, loc, row.clone(wide), squared);
+    squared = ReshapeOp::create(
+        builder, loc,
+        RankedTensorType::get({type.getNumElements()}, type.getElementType()),
+        squared);
+  for (Type element : {part.narrow, wide})
+    if (element && element != getType(squared).getElementType())
+      squared = CastOp::create(builder, loc, getType(squared).clone(element),
+                               squared);
   squared = MulOp::create(builder, loc, squared.getType(), squared, squared);
   remark::passed(loc, getOptions(FusionRule::ClipPartial))
       << remark::reason("{0}", getFusionRuleInfo(FusionRule::ClipPartial).text)
@@ -277,24 +298,39 @@ static int64_t countBytes(ValueRange values) {
   return bytes;
 }
 
+/// The collective that a part waits for: what reduces it, or gathers the
+/// updates that are scattered into it; or null.
+static Operation *findCollective(const SquaredPart &part) {
+  Operation *op = part.value.getDefiningOp();
+  if (auto scatter = dyn_cast_or_null<ScatterOp>(op)) {
+    op = scatter.getUpdates().getDefiningOp();
+    while (isa_and_present<CastOp, ReshapeOp>(op))
+      op = op->getOperand(0).getDefiningOp();
+    return isa_and_present<AllGatherOp>(op) ? op : nullptr;
+  }
+  return isa_and_present<AllReduceOp, ReduceScatterOp>(op) ? op : nullptr;
+}
+
 /// Puts each part behind its producer, but those of the last buckets before the
-/// last reduction behind that one, as far as they fill the time it takes.
+/// last collective behind that one, as far as they fill the time it takes.
 void FuseClip::placeParts(SmallVectorImpl<SquaredPart> &parts) {
-  llvm::SmallSetVector<Operation *, 8> reductions;
+  llvm::SmallSetVector<Operation *, 8> collectives;
   for (SquaredPart &part : parts) {
     part.anchor = part.value.getDefiningOp();
-    if (isa_and_present<AllReduceOp, ReduceScatterOp>(part.anchor))
-      reductions.insert(part.anchor);
+    if (Operation *collective = findCollective(part))
+      collectives.insert(collective);
   }
-  if (reductions.size() < 2)
+  if (collectives.size() < 2)
     return;
-  SmallVector<Operation *> inOrder = reductions.takeVector();
+  SmallVector<Operation *> inOrder = collectives.takeVector();
   llvm::sort(inOrder,
              [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   Operation *last = inOrder.pop_back_val();
   CommModel comm(model->getDevice());
   double leftUs =
-      CollectiveCost(last, comm).getUs(countBytes(last->getOperands()));
+      CollectiveCost(last, comm)
+          .getUs(isa<AllGatherOp>(last) ? countBytes(last->getResults())
+                                        : countBytes(last->getOperands()));
   llvm::SmallDenseSet<Operation *> late;
   for (; !inOrder.empty() && leftUs > 0; inOrder.pop_back()) {
     KernelWork work;
@@ -403,7 +439,7 @@ void FuseClip::fuse(GlobalNorm &norm) {
       continue;
     ++partials;
     for (Value part : getParts(term.gradient))
-      squared.push_back({part, &term, nullptr, {}});
+      squared.push_back(getSource(part, &term));
   }
   placeParts(squared);
   // What was moved behind the last reduction comes before what waits for it.
@@ -417,8 +453,7 @@ void FuseClip::fuse(GlobalNorm &norm) {
         builder.setInsertionPointAfter(behind ? behind : part.anchor);
       else
         builder.setInsertionPointToStart(norm.root->getBlock());
-      part.sum = createSquares(builder, part.term->value.getLoc(), part.value,
-                               part.term->wide);
+      part.sum = createSquares(builder, part);
       behind = part.sum.getDefiningOp();
     }
 

@@ -32,6 +32,10 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(createDecomposeNamed());
   // Ahead of what cuts reductions, and of the certificate: collectives change.
   if (!llvm::is_contained(options.noFuse, "buckets")) {
+    GatherUpdatesOptions updates;
+    updates.device = options.device;
+    updates.costModel = options.costModel;
+    manager.addNestedPass<func::FuncOp>(createGatherUpdates(updates));
     BucketCollectivesOptions buckets;
     buckets.firstBytes = buckets.tail = options.firstBucketBytes;
     buckets.bucketBytes = options.bucketBytes;
@@ -50,6 +54,12 @@ void fusion::buildFusePipeline(OpPassManager &manager,
     chunks.device = options.device;
     chunks.costModel = options.costModel;
     manager.addNestedPass<func::FuncOp>(createChunkGathers(chunks));
+  }
+  if (!llvm::is_contained(options.noFuse, "buckets")) {
+    BucketGathersOptions gathers;
+    gathers.device = options.device;
+    gathers.costModel = options.costModel;
+    manager.addNestedPass<func::FuncOp>(createBucketGathers(gathers));
   }
   // Behind what joins and places reductions, ahead of what fuses their readers.
   ReduceInConsumersOptions transports;

@@ -2,7 +2,9 @@
 //
 // A reduction has as many threads as its results can use. Where these are few
 // and what they read is much, most of a GPU would idle: the reduction is done
-// in two, first of equal parts, then of the parts' results.
+// in two, first of equal parts, then of the parts' results. Where those go into
+// a sum of several scalars, as in a norm of all gradients, that sum takes the
+// parts' results themselves: no launch adds those of one.
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/DeviceModel.h"
@@ -29,6 +31,9 @@ using namespace fusion;
 /// Elements that a thread of the first reduction should have at least, and
 /// parts of one.
 static constexpr int64_t kElementsOfThread = 16, kMaxParts = 1024;
+
+/// Numbers of a sum of scalars that one block may have to add.
+static constexpr int64_t kMaxJoined = 16384;
 
 /// Elementwise ops in front of a reduction that are looked through.
 static constexpr size_t kMaxSources = 64;
@@ -286,6 +291,85 @@ void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
       source->erase();
 }
 
+/// The sum of a row of scalars that `concat` is read by alone, or null.
+static ReduceOp findRowSum(ConcatOp concat) {
+  auto type = cast<RankedTensorType>(concat.getType());
+  if (type.getNumElements() > kMaxJoined ||
+      type.getDimSize(concat.getAxis()) != type.getNumElements() ||
+      !concat->hasOneUse())
+    return {};
+  auto sum = dyn_cast<ReduceOp>(*concat->user_begin());
+  bool isWhole = sum && sum.getKind() == ReduceKind::Sum &&
+                 int64_t(sum.getDims().size()) == type.getRank();
+  return isWhole ? sum : ReduceOp();
+}
+
+/// The sum of parts' sums that `scalar` is a view of, if nothing else reads
+/// either, or null.
+static ReduceOp findPartsSum(Value scalar) {
+  auto view = scalar.getDefiningOp<ReshapeOp>();
+  auto sum = view ? view.getInput().getDefiningOp<ReduceOp>() : ReduceOp();
+  if (!sum || !view->hasOneUse() || !sum->hasOneUse() ||
+      sum.getKind() != ReduceKind::Sum ||
+      cast<RankedTensorType>(sum.getType()).getRank() != 0 ||
+      cast<RankedTensorType>(sum.getInput().getType()).getRank() != 1)
+    return {};
+  auto parts = sum.getInput().getDefiningOp<ReduceOp>();
+  return parts && parts->hasOneUse() && parts.getKind() == ReduceKind::Sum
+             ? sum
+             : ReduceOp();
+}
+
+/// Lets the sum of a row of scalars add what those were added from.
+static void joinSums(ConcatOp concat) {
+  ReduceOp whole = findRowSum(concat);
+  if (!whole)
+    return;
+  auto type = cast<RankedTensorType>(concat.getType());
+  int64_t axis = concat.getAxis(), length = 0;
+  SmallVector<ReduceOp> joined;
+  SmallVector<Value> inputs(concat.getInputs());
+  OpBuilder builder(concat);
+  for (Value &input : inputs) {
+    auto inputType = cast<RankedTensorType>(input.getType());
+    int64_t size = inputType.getDimSize(axis);
+    if (ReduceOp sum = size == 1 ? findPartsSum(input) : ReduceOp()) {
+      size = cast<RankedTensorType>(sum.getInput().getType()).getDimSize(0);
+      joined.push_back(sum);
+    }
+    length += size;
+  }
+  if (joined.empty() || length > kMaxJoined)
+    return;
+  for (Value &input : inputs) {
+    ReduceOp sum = findPartsSum(input);
+    if (!sum)
+      continue;
+    SmallVector<int64_t> shape(type.getRank(), 1);
+    shape[axis] =
+        cast<RankedTensorType>(sum.getInput().getType()).getDimSize(0);
+    input = ReshapeOp::create(builder, sum.getLoc(), type.clone(shape),
+                              sum.getInput());
+  }
+  SmallVector<int64_t> shape(type.getShape());
+  shape[axis] = length;
+  Value row = ConcatOp::create(builder, concat.getLoc(), type.clone(shape),
+                               inputs, concat.getAxisAttr());
+  remark::passed(
+      whole.getLoc(),
+      remark::RemarkOpts::name("split-reductions").category("fusion"))
+      << remark::reason("the sum of {0} scalars adds the parts of {1}",
+                        concat.getInputs().size(), joined.size())
+      << remark::metric("elements", length);
+  whole.getInputMutable().assign(row);
+  concat.erase();
+  for (ReduceOp sum : joined) {
+    Operation *view = *sum->user_begin();
+    view->erase();
+    sum.erase();
+  }
+}
+
 void SplitReductions::runOnOperation() {
   if (getOperation().isExternal())
     return;
@@ -301,4 +385,7 @@ void SplitReductions::runOnOperation() {
     llvm::append_range(reductions, block.getOps<ReduceOp>());
   for (ReduceOp op : reductions)
     split(op, *model);
+  for (Block &block : getOperation().getFunctionBody())
+    for (ConcatOp concat : llvm::make_early_inc_range(block.getOps<ConcatOp>()))
+      joinSums(concat);
 }

@@ -143,6 +143,8 @@ struct Timeline {
 };
 
 /// Runs the steps: those of a stream in order, each behind what it waits for.
+/// Kernels of several streams share the device evenly: that one waits for memory
+/// where another one computes is no gain that is counted.
 /// At any moment a kernel beside a collective takes 1 + slowdown as long (the
 /// largest, of several), a collective 1 + slowdown_comm times the number of
 /// those that share its wires; kernels that use the same wires count as one of

@@ -87,6 +87,13 @@ enum class FusionRule : unsigned {
   BucketShape,
   InexactMean,
   HorizontalBucket,
+  // Updates of rows, gathered in place of a reduction of the whole tensor.
+  GatherUpdates,
+  UpdatesForm,
+  UpdatesProfit,
+  // Gathers as one collective.
+  BucketGathers,
+  GatherKey,
   // Clipping by the global norm.
   FuseClip,
   ClipPartial,

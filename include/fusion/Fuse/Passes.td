@@ -298,6 +298,76 @@ def ChunkGathers : Pass<"fusion-chunk-gathers", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
+def GatherUpdates : Pass<"fusion-gather-updates", "::mlir::func::FuncOp"> {
+  let summary = "gathers the updates of rows in place of reducing the tensor";
+  let description = [{
+    The gradient of an embedding is a tensor of zeros to whose rows updates are
+    added, far fewer than it has rows. Where every rank adds its own and the
+    results are summed over ranks (all_reduce; reduce_scatter of rows), the updates
+    and their indices are gathered instead and every rank adds all of them, to the
+    rows that it keeps. What was widened for the sum is gathered narrow.
+
+    Requires: one block; before fusion-bucket-collectives.
+    Ensures: the order in which updates are added is that of one program over all
+    ranks' updates, and the same on all ranks: sums of floats may round otherwise
+    than sums of each rank's; all else keeps its bits. Idempotent.
+    Leaves alone: scatters of another kind or to other values, those that something
+    else reads, and reductions that are predicted to be no slower.
+    Reports: `gather-updates` with the nanoseconds of both ways, and why not.
+
+    Before:
+    ```mlir
+    %s = fusion.scatter add, %zeros, %i, %u : tensor<4096x8xf32>, tensor<4x1xi64>, tensor<4x8xf32>
+    %g = fusion.all_reduce sum, %s on @m[dp] : tensor<4096x8xf32>
+    ```
+    After:
+    ```mlir
+    %0 = fusion.all_gather %i dim = 0 on @m[dp] : (tensor<4x1xi64>) -> tensor<8x1xi64>
+    %1 = fusion.all_gather %u dim = 0 on @m[dp] : (tensor<4x8xf32>) -> tensor<8x8xf32>
+    %g = fusion.scatter add, %zeros, %0, %1 : tensor<4096x8xf32>, tensor<8x1xi64>, tensor<8x8xf32>
+    ```
+  }];
+  let options = [
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
+def BucketGathers : Pass<"fusion-bucket-gathers", "::mlir::func::FuncOp"> {
+  let summary = "gathers parameters that are read one behind the other together";
+  let description = [{
+    An all_gather of an argument or a parameter, each of which is gathered once, goes
+    into one collective with those whose first readers come next, as long as its
+    bytes take no more than twice the time that starting one takes. What is widened
+    before it is gathered is widened behind.
+
+    Requires: one block.
+    Ensures: the order of collectives is a function of the graph and the device
+    file. Bits stay. Idempotent: buckets don't grow.
+    Leaves alone: gathers of what is computed, of several tensors, or with
+    attributes; sizes that depend on the batch.
+    Reports: `bucket-gathers` with the tensors and bytes, `gather-key`.
+
+    Before:
+    ```mlir
+    %0 = fusion.all_gather %w dim = 0 on @m[dp] : (tensor<4x8xf32>) -> tensor<8x8xf32>
+    %1 = fusion.matmul %x, %0 : tensor<2x8xf32>, tensor<8x8xf32>
+    %2 = fusion.all_gather %b dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+    ```
+    After:
+    ```mlir
+    %0:2 = fusion.all_gather %w, %b dim = 0 on @m[dp] : (tensor<4x8xf32>, tensor<4xf32>) -> (tensor<8x8xf32>, tensor<8xf32>)
+    %1 = fusion.matmul %x, %0#0 : tensor<2x8xf32>, tensor<8x8xf32>
+    ```
+  }];
+  let options = [
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 def FuseClip : Pass<"fusion-fuse-clip", "::mlir::func::FuncOp"> {
   let summary = "takes the norm of gradients where they are reduced";
   let description = [{

@@ -342,8 +342,13 @@ KernelShape ScatterBuilder::build() {
            buildIf(task, some, [&] {
              forEachVector([&](Value rowInBlock, ArrayRef<Index> at,
                                ArrayRef<Index> inSlice) {
-               Value old = k.load(operand, element, k.linearize(at, shape));
-               storeAt(applyUpdates(old, rowInBlock, first, inSlice), at);
+               // Most rows have none in a round: they are left as they are.
+               Value begin = note(beginOfRow, rowInBlock);
+               Value end = note(beginOfRow, add(rowInBlock, k.constantI64(1)));
+               buildIf(task, less(begin, end), [&] {
+                 Value old = k.load(operand, element, k.linearize(at, shape));
+                 storeAt(applyUpdates(old, rowInBlock, first, inSlice), at);
+               });
              });
            });
            return {};
