@@ -227,3 +227,60 @@ func.func @rounded(%a: tensor<2x3xf32>) -> tensor<3x2xf32> {
   %z = fusion.neg %y : tensor<3x2xf32>
   return %z : tensor<3x2xf32>
 }
+
+// -----
+
+// What was reduced in f32 is narrowed again for its squares, and nobody writes the
+// narrow gradient for them. The squares of a bucket stand behind the gather that
+// another gradient waits for: they take its time. A narrowed value that is computed
+// here (%e) is squared as it is.
+// CHECK-LABEL: func @narrowed
+// CHECK: %[[R:.*]] = fusion.all_reduce sum, {{.*}} {fusion.bucket = 0 : i64}
+// CHECK-NEXT: %[[U:.*]] = fusion.all_gather
+// CHECK-NEXT: %[[N:.*]] = fusion.cast %[[R]] : tensor<4xf32> to tensor<4xbf16>
+// CHECK-NEXT: %[[W:.*]] = fusion.cast %[[N]] : tensor<4xbf16> to tensor<4xf64>
+// CHECK-NEXT: fusion.mul %[[W]], %[[W]]
+// CHECK-NEXT: fusion.reduce sum
+// CHECK: %[[S:.*]] = fusion.scatter add
+// CHECK-NEXT: %[[SF:.*]] = fusion.reshape %[[S]] : tensor<64x2xf32> to tensor<128xf32>
+// CHECK-NEXT: %[[SN:.*]] = fusion.cast %[[SF]] : tensor<128xf32> to tensor<128xbf16>
+// CHECK-NEXT: %[[SW:.*]] = fusion.cast %[[SN]] : tensor<128xbf16> to tensor<128xf64>
+// CHECK-NEXT: fusion.mul %[[SW]], %[[SW]]
+// CHECK: %[[E:.*]] = fusion.exp
+// CHECK: %[[EN:.*]] = fusion.cast %[[E]] : tensor<4xf32> to tensor<4xbf16>
+// CHECK-NEXT: %[[EW:.*]] = fusion.cast %[[EN]] : tensor<4xbf16> to tensor<4xf64>
+// REMARK: [Passed] fuse-clip | {{.*}} collectives=0, gradients=3, scaled=3
+fusion.mesh @m(dp = 2)
+func.func @narrowed(%a: tensor<4xf32>, %i: tensor<4x1xi64>, %u: tensor<4x2xf32>, %x: tensor<4xf32>) -> (tensor<4xbf16>, tensor<64x2xbf16>, tensor<4xbf16>) {
+  %zeros = fusion.constant dense<0.0> : tensor<64x2xf32>
+  %is = fusion.all_gather %i dim = 0 on @m[dp] : (tensor<4x1xi64>) -> tensor<8x1xi64>
+  %r = fusion.all_reduce sum, %a on @m[dp] {fusion.bucket = 0 : i64} : tensor<4xf32>
+  %us = fusion.all_gather %u dim = 0 on @m[dp] : (tensor<4x2xf32>) -> tensor<8x2xf32>
+  %s = fusion.scatter add, %zeros, %is, %us : tensor<64x2xf32>, tensor<8x1xi64>, tensor<8x2xf32>
+  %e = fusion.exp %x : tensor<4xf32>
+  %ng = fusion.cast %r : tensor<4xf32> to tensor<4xbf16>
+  %sg = fusion.cast %s : tensor<64x2xf32> to tensor<64x2xbf16>
+  %eg = fusion.cast %e : tensor<4xf32> to tensor<4xbf16>
+  %w0 = fusion.cast %ng : tensor<4xbf16> to tensor<4xf64>
+  %q0 = fusion.mul %w0, %w0 : tensor<4xf64>
+  %s0 = fusion.reduce sum, %q0 dims = [0] : tensor<4xf64>
+  %w1 = fusion.cast %sg : tensor<64x2xbf16> to tensor<64x2xf64>
+  %q1 = fusion.mul %w1, %w1 : tensor<64x2xf64>
+  %s1 = fusion.reduce sum, %q1 dims = [0, 1] : tensor<64x2xf64>
+  %w2 = fusion.cast %eg : tensor<4xbf16> to tensor<4xf64>
+  %q2 = fusion.mul %w2, %w2 : tensor<4xf64>
+  %s2 = fusion.reduce sum, %q2 dims = [0] : tensor<4xf64>
+  %t0 = fusion.add %s0, %s1 : tensor<f64>
+  %t1 = fusion.add %t0, %s2 : tensor<f64>
+  %n = fusion.sqrt %t1 : tensor<f64>
+  %f = fusion.cast %n : tensor<f64> to tensor<bf16>
+  %f0 = fusion.broadcast %f dims = [] : tensor<bf16> to tensor<4xbf16>
+  %y0 = fusion.div %ng, %f0 : tensor<4xbf16>
+  %f1 = fusion.broadcast %f dims = [] : tensor<bf16> to tensor<64x2xbf16>
+  %y1 = fusion.div %sg, %f1 : tensor<64x2xbf16>
+  %y2 = fusion.div %eg, %f0 : tensor<4xbf16>
+  %z0 = fusion.neg %y0 : tensor<4xbf16>
+  %z1 = fusion.neg %y1 : tensor<64x2xbf16>
+  %z2 = fusion.neg %y2 : tensor<4xbf16>
+  return %z0, %z1, %z2 : tensor<4xbf16>, tensor<64x2xbf16>, tensor<4xbf16>
+}

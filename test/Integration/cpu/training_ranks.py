@@ -7,6 +7,7 @@ ops are closed on integers, else within what float32 loses when sums are taken i
 another order.
 """
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -52,14 +53,18 @@ class Step:
         worst = np.abs(want.astype(np.float64) - got).max(initial=0) / scale
         return "" if worst <= self.tolerance else f"{name}: {worst:.2g}"
 
-    def on(self, mesh, *options):
+    def on(self, mesh, *options, gathers=False):
         label = " ".join([f"{self.name}, {mesh}", *options])
         folder = self.folder / label.replace(" ", "_").replace(",", "")
         local = run("fusion-compile", self.model, "--target=cpu", "--mesh", mesh, *options, "--stop-after=partition",
                     "-o", "-").stdout
         axes, _, results = readPorts(local)
         points = positions(axes)
-        run("fusion-compile", self.model, "--target=cpu", "--mesh", mesh, *options, "-o", self.folder / "m.fsn")
+        said = run("fusion-compile", self.model, "--target=cpu", "--mesh", mesh, *options, "--explain",
+                   "-o", self.folder / "m.fsn")
+        taken = re.search(r"^ *([0-9]+) +gather-updates", said.stdout + said.stderr, re.M)
+        if gathers or taken and int(taken.group(1)):
+            C.check(f"{label}: updates are gathered", gathers == bool(taken and int(taken.group(1))))
         run("fusion-run", self.folder / "m.fsn", "--ranks", str(len(points)), *self.words, "--output-dir", folder)
         wrong = []
         for rank, point in enumerate(points):
@@ -88,6 +93,12 @@ with tempfile.TemporaryDirectory() as name:
             step.on(f"dp={ranks}")
         for ranks in (2, 4):
             step.on(f"dp={ranks}", "--shard-state")
+    # More words than a batch has: ranks gather what is added to an embedding's rows.
+    step = Step(folder, "gpt of many words", GPT.replace("--vocab 24", "--vocab 20000"), 1e-4)
+    for ranks in (2, 3, 4):
+        step.on(f"dp={ranks}", gathers=True)
+    for ranks in (2, 4):
+        step.on(f"dp={ranks}", "--shard-state", gathers=True)
     step = Step(folder, "gpt over tp", GPT + " --tp", 1e-4)
     for mesh in ("dp=1,tp=2", "dp=1,tp=4", "dp=2,tp=2"):
         step.on(mesh)

@@ -327,6 +327,17 @@ TEST(Timeline, TransportsSlowWhatTheySlow) {
   EXPECT_DOUBLE_EQ(both.spans[2].endUs, 50);
 }
 
+TEST(Timeline, KernelsOfTwoStreamsShareTheDevice) {
+  CommModel model(makeDevice(kWire));
+  TimedStep beside = kernel(20);
+  beside.stream = 4;
+  // Both until 40, when the second has done its 20; then 20 more alone.
+  Timeline timeline = simulate({kernel(40), beside}, model);
+  EXPECT_DOUBLE_EQ(timeline.spans[1].endUs, 40);
+  EXPECT_DOUBLE_EQ(timeline.stepUs, 60);
+  EXPECT_DOUBLE_EQ(timeline.computeUs, 60);
+}
+
 TEST(Timeline, ALongStepIsLinear) {
   std::vector<TimedStep> steps;
   for (unsigned i = 0; i < 100000; ++i)
