@@ -52,10 +52,11 @@ static Module make(const std::string &kind) {
       }
     return module;
   }
-  if (kind.compare(0, 5, "swap:") == 0) { // ":ELEMENTS:STEPS"
+  for (bool isDirect : {false, true}) { // ":ELEMENTS:STEPS"
     unsigned elements = 0, steps = 0;
-    std::sscanf(kind.c_str(), "swap:%u:%u", &elements, &steps);
-    return test::swapModule(elements, int(steps));
+    if (std::sscanf(kind.c_str(), isDirect ? "direct:%u:%u" : "swap:%u:%u",
+                    &elements, &steps) == 2)
+      return test::swapModule(elements, int(steps), isDirect);
   }
   if (kind.compare(0, 8, "overlap:") == 0) { // ":RANKS:ELEMENTS:STEPS:LAUNCHES"
     unsigned ranks = 0, elements = 0, steps = 0, launches = 1;

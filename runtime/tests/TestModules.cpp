@@ -333,7 +333,7 @@ Module test::overlapModule(uint32_t ranks, int64_t elements, int steps,
   return builder.build();
 }
 
-Module test::swapModule(int64_t elements, int steps) {
+Module test::swapModule(int64_t elements, int steps, bool isDirect) {
   ModuleBuilder builder;
   builder.module.program.mesh = {"m", {{"dp", 2}}};
   ByteRange x = builder.input("x", {elements});
@@ -347,12 +347,29 @@ Module test::swapModule(int64_t elements, int steps) {
     swap.axes = {0};
     swap.sources = {0, 1};
     swap.targets = {1, 0};
+    swap.isDirect = isDirect;
+    if (isDirect)
+      swap.transport = CollectiveTransport::Peer;
     builder.event(CommandKind::Record, uint32_t(2 * i), 0);
     builder.event(CommandKind::Wait, uint32_t(2 * i), 1);
     builder.collective(swap, 1, {{elements}}, {own}, {other});
     builder.event(CommandKind::Record, uint32_t(2 * i + 1), 1);
     builder.event(CommandKind::Wait, uint32_t(2 * i + 1), 0);
     builder.launch(Add, {own, other}, sum, {0, elements});
+    if (isDirect) {
+      // It stands behind the reader, as the next swap does.
+      Command release;
+      release.kind = CommandKind::Collective;
+      release.stream = 1;
+      release.name = "release" + std::to_string(i);
+      release.collective.op = CollectiveOp::Release;
+      release.collective.axes = {0};
+      release.collective.transport = CollectiveTransport::Peer;
+      release.operands = {{own, true, false}, {other, true, true}};
+      builder.event(CommandKind::Record, uint32_t(2 * steps + i), 0);
+      builder.event(CommandKind::Wait, uint32_t(2 * steps + i), 1);
+      builder.module.program.commands.push_back(release);
+    }
     own = sum;
   }
   return builder.build();

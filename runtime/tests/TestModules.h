@@ -87,8 +87,9 @@ Module overlapModule(uint32_t ranks, int64_t elements, int steps,
                      int launches = 1);
 
 /// For two ranks: what they have, x at first, becomes the sum of both, which
-/// they swap, as often as `steps`; y is the last.
-Module swapModule(int64_t elements, int steps);
+/// they swap, as often as `steps`; y is the last. Or, direct, each reads in the
+/// other's memory what it has.
+Module swapModule(int64_t elements, int steps, bool isDirect = false);
 
 /// `module` for a GPU of sm_90: the same kernels as device code, which only the
 /// tests' own driver (cuda/FakeCuda.cpp) can load; a block of 32 threads

@@ -131,6 +131,32 @@ class CudaRanks(unittest.TestCase):
                                 settings="devices=8,peers=0"), 5,
                     "NCCL, which ranks on GPUs need, not found")
 
+    def test_kernels_read_what_is_not_copied(self):
+        module = make("cuda:direct:64:3", self.path / "d.fsn")
+        x = np.arange(64, dtype="f4") % 7
+        folders = self.without_nccl()
+        # One by one, each value has to be where an observer looks.
+        for words in ((), ("--nan-check",)):
+            result = self.expect(self.run_ranks(
+                module, 2, *self.swap_inputs(), "--output-dir", self.out,
+                "--json", *words, folders=folders), 0)
+            for rank in range(2):
+                np.testing.assert_array_equal(self.load(rank, "y"),
+                                              4 * (2 * x - 2))
+            counts = json.loads(result.stdout)["per_rank"][0]["counts"]
+            self.assertEqual(counts["collectives"], 6)
+        # Replays: what a rank reads is what the other has in this one.
+        self.expect(self.run_ranks(module, 2, *self.swap_inputs(), "--bench",
+                                   50, folders=folders), 0)
+        # Without peer access NCCL brings the bytes.
+        result = self.expect(self.run_ranks(
+            module, 2, *self.swap_inputs(), "--output-dir", self.out,
+            settings="devices=8,peers=0"), 0)
+        self.assertIn("all collectives go through NCCL", result.stderr)
+        for rank in range(2):
+            np.testing.assert_array_equal(self.load(rank, "y"),
+                                          4 * (2 * x - 2))
+
     def overlap(self, ranks=2, steps=3):
         """y doubles and g is summed over the ranks, so often."""
         return make(f"cuda:overlap:{ranks}:64:{steps}", self.path / "o.fsn")

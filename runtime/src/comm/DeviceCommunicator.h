@@ -61,6 +61,16 @@ public:
   /// group are put in list order.
   virtual Status enqueue(const CollectiveRun &run, cuda::CUstream stream) = 0;
 
+  /// Of a direct move that `enqueue` does not copy: where this rank reads
+  /// `size` bytes at `offset` of the output of `part`, all of one rank's, from
+  /// the move to its release. Null: they are copied there. All ranks copy a
+  /// move, or none; asked after `connect`.
+  virtual const char *directSource(const CollectiveRun & /*run*/,
+                                   size_t /*part*/, uint64_t /*offset*/,
+                                   uint64_t /*size*/) const {
+    return nullptr;
+  }
+
   /// Bytes of the device that this holds.
   virtual uint64_t bytes() const = 0;
 

@@ -161,7 +161,8 @@ Status HostCollective::execute() {
   case CollectiveOp::Permute:
     return permute();
   case CollectiveOp::AxisIndex:
+  case CollectiveOp::Release:
     break;
   }
-  return Status(Code::Internal, "axis_index needs no communicator");
+  return Status(Code::Internal, std::string(collectiveName(call.op)) + " needs no communicator");
 }

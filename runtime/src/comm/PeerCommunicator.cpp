@@ -33,7 +33,8 @@ static constexpr uint64_t kBucketGap = 64;
 static constexpr double kAbortSeconds = 0.5;
 
 bool fusion::rt::isPeerCollective(const CollectiveCall &call, size_t members) {
-  return isMove(call.op) && members <= kMostPeers;
+  return (isMove(call.op) || call.op == CollectiveOp::Release) &&
+         members <= kMostPeers;
 }
 
 PeerOptions PeerOptions::fromEnvironment() {
@@ -83,6 +84,8 @@ public:
   uint32_t size() const override { return ranks; }
   Status connect(const DeviceSetup &setup) override;
   Status enqueue(const CollectiveRun &run, CUstream stream) override;
+  const char *directSource(const CollectiveRun &run, size_t part,
+                           uint64_t offset, uint64_t size) const override;
   uint64_t bytes() const override { return memory ? memory->bytes() : 0; }
   Status poll() override { return {}; }
   void abort() override;
@@ -130,6 +133,10 @@ private:
     Region region;
     uint64_t offset;
   };
+  /// Whether it is only its hand-shake: all ranks come to it.
+  bool movesNothing() const {
+    return call.isDirect || call.op == CollectiveOp::Release;
+  }
   Status placeOutputs();
   /// Where a run's output lies if it is the session's own, or null.
   const char *sessionOutput(size_t operand) const;
@@ -336,6 +343,9 @@ Status PeerCollective::placeOutputs() {
 }
 
 bool PeerCollective::sends(uint32_t from, uint32_t to) const {
+  // Whoever may have read of another tells it.
+  if (call.op == CollectiveOp::Release)
+    return from != to;
   return from != to &&
          std::any_of(run.parts.begin(), run.parts.end(),
                      [&](const PartBuffer &part) {
@@ -495,7 +505,8 @@ Status PeerCollective::clear() {
 }
 
 Status PeerCollective::enqueue() {
-  FUSION_RT_TRY(placeOutputs());
+  if (!movesNothing())
+    FUSION_RT_TRY(placeOutputs());
   // Each member begins with another, so that all links are used at once.
   std::vector<uint32_t> targets, sources;
   for (uint32_t step = 1; step < members; ++step) {
@@ -507,7 +518,9 @@ Status PeerCollective::enqueue() {
       sources.push_back(from);
   }
   // Nobody else has to do with these bytes: they need not wait in the line.
-  std::vector<Copy> own = copiesToSelf();
+  std::vector<Copy> own;
+  if (!movesNothing())
+    own = copiesToSelf();
   bool isForked = !own.empty() && !(targets.empty() && sources.empty());
   if (isForked)
     FUSION_RT_TRY(order(stream, place.fork, place.beside));
@@ -516,7 +529,9 @@ Status PeerCollective::enqueue() {
     FUSION_RT_TRY(tell(from, place.ready(self)));
   for (uint32_t to : targets) {
     FUSION_RT_TRY(waitFor(place.ready(0), {to}));
-    std::vector<Copy> copies = copiesTo(to);
+    std::vector<Copy> copies;
+    if (!movesNothing())
+      copies = copiesTo(to);
     for (const Copy &each : copies)
       owner.total.bytesSent += each.box.bytes();
     FUSION_RT_TRY(flush());
@@ -525,10 +540,34 @@ Status PeerCollective::enqueue() {
   }
   FUSION_RT_TRY(waitFor(place.done(0), sources));
   FUSION_RT_TRY(flush());
+  if (movesNothing())
+    return {};
   FUSION_RT_TRY(copy(copiesFromLanding(), stream));
   if (isForked)
     FUSION_RT_TRY(order(place.beside, place.join, stream));
   return getsZeros(call, self) ? clear() : Status();
+}
+
+const char *PeerCommunicator::directSource(const CollectiveRun &run,
+                                           size_t part, uint64_t offset,
+                                           uint64_t size) const {
+  const CollectiveCall &call = *run.call;
+  if (!memory || !call.isDirect || run.group >= places.size())
+    return nullptr;
+  const Group &group = places[run.group].group;
+  uint32_t members = uint32_t(group.ranks.size());
+  const char *input = run.parts[part].input;
+  for (uint32_t from = 0; from < members; ++from) {
+    Box box = boxOf(call, run.parts[part], from, group.position, members);
+    if (!box.isOneRow() || offset < box.target ||
+        offset + size > box.target + box.bytes())
+      continue;
+    // Arenas have one layout.
+    if (from != group.position)
+      input = (*memory)[group.ranks[from]].at[kArena] + (input - setup.arena);
+    return input + box.source + (offset - box.target);
+  }
+  return nullptr;
 }
 
 Status PeerCommunicator::enqueue(const CollectiveRun &run, CUstream stream) {

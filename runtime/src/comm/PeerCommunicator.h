@@ -47,10 +47,18 @@
 // the one of the captured graph, the same on all ranks, and the argument holds
 // for that one order.
 //
+// Direct moves and releases. Both are this protocol without s3. What S put into
+// an input before its direct move is there after r2 on R, which sees s4, which
+// is after s1 on S and all that came before it. R reads it in its place, and
+// then comes to the release: its r1 is after those reads, S's s1 sees it, and S
+// writes the input again only after its release. Which of a rank's own commands
+// come before and after is proved of the program (VerifySchedule.h, S9).
+//
 // Order of memory. A write of a stream memory operation comes after a fence of
 // the whole system over what the stream did before, and a copy is done when
 // its bytes have arrived: s4 is seen after the bytes of s3. A kernel begins
-// with empty first-level caches, so that what follows r2 reads them.
+// with empty first-level caches, so that what follows r2 reads them; another
+// GPU's memory is in that GPU's second-level cache only.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_RUNTIME_COMM_PEERCOMMUNICATOR_H

@@ -259,6 +259,7 @@ bool Decoder::collective(const fb::CollectiveCall &from, CollectiveCall &to) {
   to.concatDim = from.concat_dim();
   to.root = from.root();
   to.bucket = from.bucket();
+  to.isDirect = from.direct();
   if (auto *parts = from.parts()) {
     if (parts->size() > limits::kOperands)
       return fail("a collective has more than 65536 parts");
@@ -273,7 +274,7 @@ bool Decoder::collective(const fb::CollectiveCall &from, CollectiveCall &to) {
         return false;
     }
   }
-  return enumValue(from.op(), CollectiveOp::AxisIndex, to.op, "collective") &&
+  return enumValue(from.op(), CollectiveOp::Release, to.op, "collective") &&
          enumValue(from.reduction(), Reduction::Prod, to.reduction,
                    "reduction") &&
          enumValue(from.transport(), CollectiveTransport::Peer, to.transport,

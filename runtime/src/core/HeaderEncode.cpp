@@ -153,7 +153,7 @@ Encoder::collective(const CollectiveCall &value) {
   return fb::CreateCollectiveCall(
       builder, uint8_t(value.op), uint8_t(value.reduction), axes, partList,
       value.dim, value.splitDim, value.concatDim, value.root, sources, targets,
-      value.bucket, uint8_t(value.transport));
+      value.bucket, uint8_t(value.transport), value.isDirect);
 }
 
 fbs::Offset<fb::Mesh> Encoder::mesh(const Mesh &value) {

@@ -173,7 +173,8 @@ enum class CollectiveOp : uint8_t {
   AllToAll,
   Broadcast,
   Permute,
-  AxisIndex
+  AxisIndex,
+  Release
 };
 
 /// How a collective combines elements. In the order of the group's ranks,
@@ -199,7 +200,10 @@ struct CollectivePart {
 ///
 /// Operands, part by part: `input, output`, or one operand that is both if the
 /// part is in place. AxisIndex has no part and one operand, an i64: the rank's
-/// number in its group. Result shapes: AllGather multiplies `dim` by the
+/// number in its group. Release moves nothing and has no part: the ranks tell
+/// each other that they have read what direct moves let them read. Its operands
+/// are those of the moves, in their order: inputs, which it reads, and outputs,
+/// which it reads and writes. Result shapes: AllGather multiplies `dim` by the
 /// group's size, ReduceScatter divides it, AllToAll divides `splitDim` and
 /// multiplies `concatDim`; a rank without a source in Permute gets zeros.
 ///
@@ -216,6 +220,10 @@ struct CollectiveCall {
   std::vector<int64_t> sources, targets; ///< Permute: numbers in the group
   int64_t bucket = -1; ///< for names in traces; -1: not of a bucket
   CollectiveTransport transport = CollectiveTransport::Auto;
+  /// Of a move over peer copies: instead of copying, launches that read an
+  /// output may be given the bytes in the memory of the rank that they come
+  /// from, up to the group's next Release. See rule S9 in VerifySchedule.h.
+  bool isDirect = false;
 };
 
 /// A kernel of the module's native code run over `units` independent units of

@@ -103,6 +103,8 @@ private:
   }
   Status verifyAttributes();
   Status verifyPairs();
+  Status verifyDirect();
+  Status verifyRelease();
   Status verifyPart(const CollectivePart &part, size_t &operand);
   bool isDim(int64_t dim, const CollectivePart &part) {
     return dim >= 0 && size_t(dim) < part.shape.size();
@@ -149,7 +151,42 @@ Status CollectiveVerifier::verifyAttributes() {
        call.op == CollectiveOp::ReduceScatter))
     return bad("a reduction over peer copies, which add nothing");
   if (call.op == CollectiveOp::Permute)
-    return verifyPairs();
+    FUSION_RT_TRY(verifyPairs());
+  return call.isDirect ? verifyDirect() : Status();
+}
+
+/// What each rank reads of another is one run of bytes that all can name.
+Status CollectiveVerifier::verifyDirect() {
+  bool isWhole = call.op == CollectiveOp::Permute &&
+                 call.targets.size() == size_t(group);
+  bool isGather = call.op == CollectiveOp::AllGather && call.dim == 0;
+  bool isExchange = call.op == CollectiveOp::AllToAll && call.splitDim == 0 &&
+                    call.concatDim == 0;
+  if (call.transport != CollectiveTransport::Peer)
+    return bad("a direct collective that is not over peer copies");
+  if (!isWhole && !isGather && !isExchange)
+    return bad("a direct collective that is no permutation of all ranks, nor a "
+               "gather or exchange along dimension 0");
+  for (const CollectivePart &part : call.parts) {
+    if (part.inPlace)
+      return bad("a direct collective in place");
+    for (Affine dim : part.shape)
+      if (dim.scale != 0)
+        return bad("a direct collective of a size that depends on the batch");
+  }
+  return {};
+}
+
+/// The moves that its operands belong to are the schedule's matter (S9).
+Status CollectiveVerifier::verifyRelease() {
+  if (!call.parts.empty() || call.isDirect)
+    return bad("a release that moves something");
+  if (command.operands.empty() || command.operands.size() % 2 != 0)
+    return bad("a release of no pairs of operands");
+  for (size_t i = 0; i < command.operands.size(); ++i)
+    if (!command.operands[i].reads || command.operands[i].writes != (i % 2 == 1))
+      return bad("operand " + std::to_string(i) +
+                 " is not accessed as its place says");
   return {};
 }
 
@@ -214,6 +251,8 @@ Status CollectiveVerifier::verify() {
       return bad("axis_index writes one operand of 8 bytes");
     return {};
   }
+  if (call.op == CollectiveOp::Release)
+    return verifyRelease();
   if (call.parts.empty() || call.parts.size() > limits::kOperands)
     return bad("a collective of no part, or of more than 65536");
   size_t expected = 0, operand = 0;

@@ -497,7 +497,8 @@ Status ScheduleVerifier::verify() {
 
 Status fusion::rt::verifySchedule(const Program &program) {
   try {
-    return ScheduleVerifier(program).verify();
+    FUSION_RT_TRY(ScheduleVerifier(program).verify());
+    return verifyDirectMoves(program);
   } catch (const std::bad_alloc &) {
     return Status(Code::Resources, "out of memory while verifying a schedule");
   }

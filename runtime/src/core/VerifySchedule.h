@@ -23,7 +23,17 @@ namespace fusion::rt {
 ///      before the other;
 ///  S6  a wait follows a record of its event; an event is recorded again only
 ///      after all waits of the earlier record;
-///  S7  each output is written completely.
+///  S7  each output is written completely;
+///  S9  a direct move's parts lie in private segments, at multiples of 16 bytes. The next release of its
+///      group (stream and axes) names them and no others, and up to it nothing
+///      writes an input's bytes or touches an output's, except launches that
+///      read of it what one rank has; nothing reads an output afterwards.
+///
+/// From S9 it follows that a rank may read another's input in its place. As a
+/// release reads inputs and writes outputs, it comes after all readers and in
+/// front of whatever has their bytes next (S5), and inputs are whole until then
+/// (S4). It ends on a rank when all of its group have come to it, so they have
+/// all read.
 ///
 /// Nor can ranks wait for each other in a circle (S8), if all run this program:
 /// of the commands that are not done on some rank, the first in the list has
@@ -37,6 +47,9 @@ namespace fusion::rt {
 /// operands. Errors are `BadProgram`, start with the rule and name both
 /// commands; the program may be arbitrary data.
 Status verifySchedule(const Program &program);
+
+/// S9 alone, of a program for which the others hold.
+Status verifyDirectMoves(const Program &program);
 
 } // namespace fusion::rt
 

@@ -387,6 +387,9 @@ Status PlanBuilder::addCall(const Command &command) {
 
 void PlanBuilder::addCollective(const Command &each) {
   const CollectiveCall &call = each.collective;
+  // Ranks of a CPU have what they read in their own memory.
+  if (call.op == CollectiveOp::Release)
+    return;
   bool isPosition = call.op == CollectiveOp::AxisIndex;
   Step &step = addStep(isPosition ? Step::Position : Step::Collective);
   if (isPosition) {

@@ -83,6 +83,7 @@ Status CudaExecutor::connectRanks() {
       firstCollective = uint32_t(&command - program.commands.data());
       break;
     }
+  findDirectReads();
   shareProgress();
   return checkMemoryLimit(program, memory().total(), options.memoryLimit);
 }
@@ -112,6 +113,93 @@ Status CudaExecutor::createStream(uint32_t index) {
   return {};
 }
 
+CollectiveRun CudaExecutor::runOf(size_t index, int64_t batch) const {
+  const Command &command = program.commands[index];
+  CollectiveRun run;
+  run.call = &command.collective;
+  run.group = groupIndex(groups, command);
+  run.command = index;
+  const Operand *operand = command.operands.data();
+  for (const CollectivePart &part : command.collective.parts) {
+    PartBuffer buffer;
+    buffer.dtype = part.dtype;
+    for (Affine dim : part.shape)
+      buffer.shape.push_back(*evaluate(dim, batch));
+    buffer.input = addressOf(operand->range);
+    buffer.output = addressOf((part.inPlace ? operand : operand + 1)->range);
+    operand += part.inPlace ? 1 : 2;
+    run.parts.push_back(std::move(buffer));
+  }
+  return run;
+}
+
+/// In list order, which the verifier's rule S9 follows too: a launch that reads
+/// such an output reads one rank's part of it, before the release.
+void CudaExecutor::findDirectReads() {
+  using Place = std::pair<uint32_t, uint64_t>; // segment, offset
+  std::map<Place, std::pair<size_t, size_t>> outputs; // move, part
+  for (size_t i = 0; i < program.commands.size(); ++i) {
+    const Command &command = program.commands[i];
+    const CollectiveCall &call = command.collective;
+    if (command.kind == CommandKind::Collective && call.isDirect)
+      for (size_t part = 0; part < call.parts.size(); ++part) {
+        const ByteRange &output = command.operands[2 * part + 1].range;
+        if (output.size != 0)
+          outputs[{output.segment, output.offset}] = {i, part};
+      }
+    if (command.kind == CommandKind::Collective &&
+        call.op == CollectiveOp::Release)
+      for (const Operand &operand : command.operands)
+        if (operand.writes)
+          outputs.erase({operand.range.segment, operand.range.offset});
+    if (command.kind != CommandKind::Launch || outputs.empty())
+      continue;
+    for (size_t number = 0; number < command.launch.operands.size(); ++number) {
+      const ByteRange &range = command.launch.operands[number].range;
+      auto output = outputs.upper_bound({range.segment, range.offset});
+      if (range.size == 0 || output == outputs.begin())
+        continue;
+      --output;
+      auto [move, part] = output->second;
+      const ByteRange &whole =
+          program.commands[move].operands[2 * part + 1].range;
+      if (whole.segment != range.segment ||
+          range.offset >= whole.offset + whole.size)
+        continue;
+      // Its size does not depend on the batch.
+      const char *source = options.deviceCommunicator->directSource(
+          runOf(move, program.maxBatch), part, range.offset - whole.offset,
+          range.size);
+      if (source)
+        directReads[i].emplace_back(number, const_cast<char *>(source));
+    }
+  }
+}
+
+Status CudaExecutor::bringDirect(size_t index, int64_t batch,
+                                 CUstream stream) {
+  const Command &command = program.commands[index];
+  if (command.kind != CommandKind::Collective || !command.collective.isDirect)
+    return {};
+  CollectiveRun run = runOf(index, batch);
+  uint64_t members = groups[run.group].ranks.size();
+  uint64_t pieces =
+      command.collective.op == CollectiveOp::Permute ? 1 : members;
+  for (size_t part = 0; part < run.parts.size(); ++part) {
+    uint64_t size = command.operands[2 * part + 1].range.size / pieces;
+    for (uint64_t i = 0; i < pieces && size != 0; ++i)
+      if (const char *source = options.deviceCommunicator->directSource(
+              run, part, i * size, size))
+        FUSION_RT_TRY(driver->check(
+            driver->copyOnDevice(
+                reinterpret_cast<CUdeviceptr>(run.parts[part].output) +
+                    i * size,
+                reinterpret_cast<CUdeviceptr>(source), size, stream),
+            "cuMemcpyDtoDAsync", command.name));
+  }
+  return waitFor(stream, "waiting for what a collective brings", command.name);
+}
+
 Status CudaExecutor::enqueueCollective(size_t index, int64_t batch,
                                        CUstream stream) {
   const Command &command = program.commands[index];
@@ -129,21 +217,7 @@ Status CudaExecutor::enqueueCollective(size_t index, int64_t batch,
     return driver->check(driver->fillWords(target + 4, 0, 1, stream),
                          "cuMemsetD32Async", command.name);
   }
-  CollectiveRun run;
-  run.call = &call;
-  run.group = groupIndex(groups, command);
-  run.command = index;
-  const Operand *operand = command.operands.data();
-  for (const CollectivePart &part : call.parts) {
-    PartBuffer buffer;
-    buffer.dtype = part.dtype;
-    for (Affine dim : part.shape)
-      buffer.shape.push_back(*evaluate(dim, batch));
-    buffer.input = addressOf(operand->range);
-    buffer.output = addressOf((part.inPlace ? operand : operand + 1)->range);
-    operand += part.inPlace ? 1 : 2;
-    run.parts.push_back(std::move(buffer));
-  }
+  CollectiveRun run = runOf(index, batch);
   FUSION_RT_TRY(tellProgress(index, StreamProgress::Collective, stream));
   Status status = options.deviceCommunicator->enqueue(run, stream);
   if (!status.ok())

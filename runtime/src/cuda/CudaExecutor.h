@@ -133,6 +133,11 @@ private:
   Status enqueueCommand(size_t index, int64_t batch, BatchPlan &plan,
                         CUstream first);
   Status enqueueCollective(size_t index, int64_t batch, CUstream stream);
+  CollectiveRun runOf(size_t index, int64_t batch) const;
+  /// Where launches read what direct moves do not copy.
+  void findDirectReads();
+  /// Copies what a direct move would have: for observers.
+  Status bringDirect(size_t index, int64_t batch, CUstream stream);
   /// What others see of this rank while it waits for its device, from
   /// `command` on.
   void enterStep(uint32_t command);
@@ -147,8 +152,9 @@ private:
   /// Whether all that comes next on `stream` waits for is one kernel, of the
   /// same capture: it may be launched while that ends.
   bool isBehindKernel(CUstream stream) const;
+  /// `index`: of the command whose own launch it is; -1: of none.
   Status launch(const KernelLaunch &launch, int64_t batch, CUstream stream,
-                const std::string &name);
+                const std::string &name, int64_t index = -1);
   /// The graph for the current addresses, or null.
   Graph *boundGraph(BatchPlan &plan);
   Expected<CUgraphExec> graphOf(int64_t batch, BatchPlan &plan);
@@ -184,6 +190,8 @@ private:
   std::vector<std::string> said; ///< notes for the user
   std::vector<Group> groups;     ///< of ranks; empty: no collectives
   uint32_t firstCollective = 0;
+  /// By launch: operands that are read in another rank's memory, and where.
+  std::map<size_t, std::vector<std::pair<size_t, char *>>> directReads;
   /// Nodes of the capture under way that are NCCL's.
   std::vector<CUgraphNode> foreignNodes;
   int64_t waitingIn = -1; ///< the command given to `enterStep`

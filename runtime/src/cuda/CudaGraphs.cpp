@@ -36,7 +36,8 @@ bool CudaExecutor::isBehindKernel(CUstream stream) const {
 }
 
 Status CudaExecutor::launch(const KernelLaunch &launch, int64_t batch,
-                            CUstream stream, const std::string &name) {
+                            CUstream stream, const std::string &name,
+                            int64_t index) {
   int64_t units = launch.units.scale * batch + launch.units.base;
   int64_t blocks = (units + launch.grain - 1) / launch.grain;
   if (blocks <= 0)
@@ -45,6 +46,10 @@ Status CudaExecutor::launch(const KernelLaunch &launch, int64_t batch,
   operands.reserve(launch.operands.size() + 1);
   for (const Operand &operand : launch.operands)
     operands.push_back(addressOf(operand.range));
+  if (auto direct = directReads.find(size_t(index));
+      direct != directReads.end())
+    for (const auto &[operand, address] : direct->second)
+      operands[operand] = address;
   if (operands.empty())
     operands.push_back(nullptr);
   void *parameters[] = {operands.data(), &batch};
@@ -66,7 +71,7 @@ Status CudaExecutor::enqueueCommand(size_t index, int64_t batch,
   CUstream stream = command.stream == 0 ? first : streams[command.stream];
   switch (command.kind) {
   case CommandKind::Launch:
-    return launch(command.launch, batch, stream, command.name);
+    return launch(command.launch, batch, stream, command.name, int64_t(index));
   case CommandKind::Call: {
     if (!plan.calls[index]) {
       KernelLaunch fallback = command.fallback;

@@ -38,6 +38,7 @@ Status CudaExecutor::runObserved(int64_t batch, BatchPlan &plan,
       FUSION_RT_TRY(
           waitFor(each, "waiting for a command", program.commands[i].name));
     leaveStep();
+    FUSION_RT_TRY(bringDirect(i, batch, streams.front()));
     observer.after(i);
   }
   return {};

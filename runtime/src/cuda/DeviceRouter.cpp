@@ -37,6 +37,11 @@ public:
   uint32_t size() const override { return ranks; }
   Status connect(const DeviceSetup &setup) override;
   Status enqueue(const CollectiveRun &run, CUstream stream) override;
+  const char *directSource(const CollectiveRun &run, size_t part,
+                           uint64_t offset, uint64_t size) const override {
+    return isByPeer(run) ? peer->directSource(run, part, offset, size)
+                         : nullptr;
+  }
   uint64_t bytes() const override;
   Status poll() override;
   void abort() override;
@@ -44,6 +49,9 @@ public:
   std::vector<std::string> notes() const override { return said; }
 
 private:
+  bool isByPeer(const CollectiveRun &run) const {
+    return run.command < goesByPeer.size() && goesByPeer[run.command];
+  }
   void choose(const DeviceSetup &setup);
   Status connectPeer(const DeviceSetup &setup);
   Status agree(const Status &mine, Status &all);
@@ -72,6 +80,13 @@ static bool isCollective(const Command &command) {
          command.collective.op != CollectiveOp::AxisIndex;
 }
 
+/// Whether a transport has to know of a command. Where moves are copied there
+/// is nothing to release.
+static bool isFor(const Command &command, bool goesByPeer, bool isPeer) {
+  return isCollective(command) && goesByPeer == isPeer &&
+         (isPeer || command.collective.op != CollectiveOp::Release);
+}
+
 /// Which go by copy engines: the same on all ranks.
 void DeviceRouter::choose(const DeviceSetup &setup) {
   const std::vector<Command> &commands = setup.program->commands;
@@ -85,7 +100,8 @@ void DeviceRouter::choose(const DeviceSetup &setup) {
     size_t members =
         setup.groups[groupIndex(setup.groups, commands[i])].ranks.size();
     goesByPeer[i] = members > 1 && isPeerCollective(call, members);
-    refused += members > 1 && !goesByPeer[i];
+    refused += members > 1 && !goesByPeer[i] &&
+               call.op != CollectiveOp::Release;
   }
   if (refused > 0)
     said.push_back(std::to_string(refused) +
@@ -105,7 +121,7 @@ static Program partOf(const Program &program,
   part.maxBatch = program.maxBatch;
   part.commands.resize(program.commands.size());
   for (size_t i = 0; i < program.commands.size(); ++i)
-    if (isCollective(program.commands[i]) && goesByPeer[i] == isPeer)
+    if (isFor(program.commands[i], goesByPeer[i], isPeer))
       part.commands[i] = program.commands[i];
     else
       part.commands[i].kind = CommandKind::Record;
@@ -160,7 +176,7 @@ Status DeviceRouter::connect(const DeviceSetup &setup) {
   auto any = [&](bool isPeer) {
     const std::vector<Command> &commands = setup.program->commands;
     for (size_t i = 0; i < commands.size(); ++i)
-      if (isCollective(commands[i]) && goesByPeer[i] == isPeer)
+      if (isFor(commands[i], goesByPeer[i], isPeer))
         return true;
     return false;
   };
@@ -178,9 +194,10 @@ Status DeviceRouter::connect(const DeviceSetup &setup) {
 }
 
 Status DeviceRouter::enqueue(const CollectiveRun &run, CUstream stream) {
-  DeviceCommunicator *chosen =
-      run.command < goesByPeer.size() && goesByPeer[run.command] ? peer.get()
-                                                                 : nccl.get();
+  // What was copied is read in this rank's own memory.
+  if (run.call->op == CollectiveOp::Release && !isByPeer(run))
+    return {};
+  DeviceCommunicator *chosen = isByPeer(run) ? peer.get() : nccl.get();
   if (!chosen)
     return Status(Code::Internal, "a collective of no transport");
   return chosen->enqueue(run, stream);

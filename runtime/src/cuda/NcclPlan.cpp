@@ -220,6 +220,7 @@ NcclPlan Planner::make() {
       permute(part);
       break;
     case CollectiveOp::AxisIndex:
+    case CollectiveOp::Release:
       break;
     }
   }

@@ -226,6 +226,11 @@ public:
     return inner->enqueue(run, stream);
   }
 
+  const char *directSource(const CollectiveRun &run, size_t part,
+                           uint64_t offset, uint64_t size) const override {
+    return inner->directSource(run, part, offset, size);
+  }
+
 private:
   std::vector<Fault> faults;
   std::shared_ptr<DeviceCommunicator> inner;

@@ -110,6 +110,8 @@ static void printCollective(const Program &program, const Command &command) {
     std::printf(" over %s", call.transport == CollectiveTransport::Peer
                                 ? "peer copies"
                                 : "nccl");
+  if (call.isDirect)
+    std::printf(", read in place");
   for (const CollectivePart &part : call.parts)
     std::printf(" %s %s%s", dtypeName(part.dtype),
                 shapeText(part.shape).c_str(), part.inPlace ? " in place" : "");
