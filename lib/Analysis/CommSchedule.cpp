@@ -33,10 +33,17 @@ std::optional<CommOp> fusion::getCommOp(Operation *op) {
       .Default(std::nullopt);
 }
 
+/// Whether it is but a hand-shake, as its readers read other ranks' memory.
+static bool isDirect(Operation *op) {
+  auto name = op->getAttrOfType<StringAttr>(kTransportAttr);
+  return name && name == "direct";
+}
+
 Transport fusion::getTransport(Operation *op) {
   auto name = op->getAttrOfType<StringAttr>(kTransportAttr);
-  return name && name == stringifyTransport(Transport::Peer) ? Transport::Peer
-                                                             : Transport::Nccl;
+  return name && (name == stringifyTransport(Transport::Peer) || isDirect(op))
+             ? Transport::Peer
+             : Transport::Nccl;
 }
 
 CommGroup fusion::getCommGroup(CommunicationOpInterface op) {
@@ -93,9 +100,9 @@ TimedStep StepPrices::getStep(Operation *op) {
     step.name = nameOf(op);
     step.isComm = true;
     // Of an op that we do not know, as an all_reduce.
-    CommCost cost =
-        comms->predict(getCommOp(op).value_or(CommOp::AllReduce), getBytes(op),
-                       getGroup(communication), getTransport(op));
+    CommCost cost = comms->predict(getCommOp(op).value_or(CommOp::AllReduce),
+                                   isDirect(op) ? 1 : getBytes(op),
+                                   getGroup(communication), getTransport(op));
     step.us = cost.us;
     step.link = cost.link;
     step.slowdownOfKernels = cost.slowdownCompute;

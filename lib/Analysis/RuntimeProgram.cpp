@@ -388,6 +388,7 @@ LogicalResult ProgramBuilder::collective(RunCollectiveOp op,
                   .Case("collective_broadcast", rt::CollectiveOp::Broadcast)
                   .Case("collective_permute", rt::CollectiveOp::Permute)
                   .Case("axis_index", rt::CollectiveOp::AxisIndex)
+                  .Case("release", rt::CollectiveOp::Release)
                   .Default(std::nullopt);
   if (!kind)
     return op.emitOpError("names no collective: ") << op.getOp();
@@ -420,20 +421,23 @@ LogicalResult ProgramBuilder::collective(RunCollectiveOp op,
   number("root", call.root);
   number("bucket", call.bucket);
   if (auto name = details.getAs<StringAttr>("transport")) {
-    auto transport = llvm::StringSwitch<std::optional<rt::CollectiveTransport>>(
-                         name.getValue())
-                         .Case("nccl", rt::CollectiveTransport::Nccl)
-                         .Case("peer", rt::CollectiveTransport::Peer)
-                         .Default(std::nullopt);
+    auto transport =
+        llvm::StringSwitch<std::optional<rt::CollectiveTransport>>(
+            name.getValue())
+            .Case("nccl", rt::CollectiveTransport::Nccl)
+            .Cases({"peer", "direct"}, rt::CollectiveTransport::Peer)
+            .Default(std::nullopt);
     if (!transport)
       return op.emitOpError("names no transport: ") << name;
     call.transport = *transport;
+    call.isDirect = name == "direct";
   }
   if (auto list = details.getAs<DenseI64ArrayAttr>("sources"))
     call.sources = list.asArrayRef().vec();
   if (auto list = details.getAs<DenseI64ArrayAttr>("targets"))
     call.targets = list.asArrayRef().vec();
-  if (call.op == rt::CollectiveOp::AxisIndex)
+  if (call.op == rt::CollectiveOp::AxisIndex ||
+      call.op == rt::CollectiveOp::Release)
     return success();
   auto types = details.getAs<ArrayAttr>("dtypes");
   if (!types || !details.getAs<ArrayAttr>("shapes"))

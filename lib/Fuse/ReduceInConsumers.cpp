@@ -170,9 +170,10 @@ struct WholeSum {
 class ReductionRewriter {
 public:
   /// `wholes`: what is added whole.
-  ReductionRewriter(Operation *op, int64_t ranks,
+  ReductionRewriter(const PlannedCollective &planned,
                     const llvm::SmallPtrSetImpl<Operation *> &wholes)
-      : op(op), ranks(ranks), wholes(wholes), builder(op) {
+      : op(planned.op), ranks(planned.ranks), isDirect(planned.isDirect),
+        wholes(wholes), builder(op) {
     kind = getKind(op);
     if (auto scatter = dyn_cast<ReduceScatterOp>(op))
       dim = scatter.getDim();
@@ -189,6 +190,7 @@ private:
 
   Operation *op;
   int64_t ranks;
+  bool isDirect;
   const llvm::SmallPtrSetImpl<Operation *> &wholes;
   OpBuilder builder;
   ReduceKind kind;
@@ -247,7 +249,8 @@ Operation *ReductionRewriter::createMove() {
     state.addAttribute("split_dim", builder.getI64IntegerAttr(split));
     state.addAttribute("concat_dim", builder.getI64IntegerAttr(0));
   }
-  state.attributes.set(kTransportAttr, builder.getStringAttr("peer"));
+  state.attributes.set(kTransportAttr,
+                       builder.getStringAttr(isDirect ? "direct" : "peer"));
   return builder.create(state);
 }
 
@@ -322,7 +325,7 @@ static void rewrite(Block &block, const TransportPlan &plan) {
     }
   for (const PlannedCollective &planned : plan.collectives) {
     if (planned.usesPeer && isRankReduction(planned.op))
-      ReductionRewriter(planned.op, planned.ranks, concats).run();
+      ReductionRewriter(planned, concats).run();
     else
       planned.op->setAttr(
           kTransportAttr,
@@ -354,7 +357,7 @@ struct ReduceInConsumers
     std::optional<TransportChoice> choice = symbolizeTransport(transport);
     if (!choice)
       return function.emitError("bad value of 'transport', '")
-             << transport << "', give auto, nccl or peer";
+             << transport << "', give auto, nccl, peer or direct";
     FailureOr<FusionLegality> legality =
         FusionLegality::create(function, GroupLimits());
     if (failed(legality))

@@ -19,6 +19,7 @@ std::optional<TransportChoice> fusion::symbolizeTransport(StringRef name) {
       .Case("auto", TransportChoice::Auto)
       .Case("nccl", TransportChoice::Nccl)
       .Case("peer", TransportChoice::Peer)
+      .Case("direct", TransportChoice::Direct)
       .Default(std::nullopt);
 }
 
@@ -499,8 +500,12 @@ TransportPlan fusion::planTransports(Block &block, TransportChoice choice,
   if (isAuto)
     choose(plan, candidates, StepEstimate(block, plan, legality, model, comms));
   else
-    for (unsigned number : candidates)
-      plan.collectives[number].usesPeer = true;
+    for (unsigned number : candidates) {
+      PlannedCollective &planned = plan.collectives[number];
+      planned.usesPeer = true;
+      planned.isDirect =
+          choice == TransportChoice::Direct && isRankReduction(planned.op);
+    }
   if (isAuto)
     for (unsigned number : candidates)
       if (PlannedCollective &planned = plan.collectives[number];

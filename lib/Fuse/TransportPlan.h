@@ -15,9 +15,9 @@
 namespace fusion {
 
 /// What the user asked for.
-enum class TransportChoice { Auto, Nccl, Peer };
+enum class TransportChoice { Auto, Nccl, Peer, Direct };
 
-/// "auto", "nccl", "peer".
+/// "auto", "nccl", "peer", "direct".
 std::optional<TransportChoice> symbolizeTransport(llvm::StringRef name);
 
 /// One collective of the block, in its order.
@@ -29,6 +29,9 @@ struct PlannedCollective {
   int64_t bytes = 0, extraBytes = 0;
   /// Whether copy engines carry it; of a reduction: its readers add.
   bool usesPeer = false;
+  /// Of a reduction that they would: its readers read the other ranks' tensors
+  /// where they are, if the schedule finds that they can.
+  bool isDirect = false;
   /// Predicted: by either transport alone, and what adding takes longer for it.
   double ncclUs = 0, peerUs = 0, sumUs = 0;
   /// Why it can't be carried so, and the reader or so that is in the way.

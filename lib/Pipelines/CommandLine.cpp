@@ -81,9 +81,10 @@ static Error setBucketBytes(CommandLine &line, StringRef value) {
 }
 
 static Error setTransport(CommandLine &line, StringRef value) {
-  if (value != "auto" && value != "nccl" && value != "peer")
+  if (value != "auto" && value != "nccl" && value != "peer" &&
+      value != "direct")
     return usage("bad value '" + value +
-                 "', --transport, give auto, nccl or peer");
+                 "', --transport, give auto, nccl, peer or direct");
   line.compile.transport = value.str();
   return Error::success();
 }
@@ -259,7 +260,8 @@ static const OptionSpec kOptions[] = {
      true, setBucketBytes<&CompileOptions::bucketBytes>},
     {"transport", "name",
      "what carries collectives between GPUs: nccl, peer (copy engines; sums in "
-     "the kernels that read them), or auto (default): by the device file",
+     "the kernels that read them), direct (peer, but those kernels read the "
+     "other GPUs' memory), or auto (default): by the device file",
      true, setTransport},
     {"memory-limit", "bytes", "largest memory for intermediates, e.g. 512MiB",
      true, setMemoryLimit},

@@ -136,7 +136,10 @@ DictionaryAttr MemoryPlanner::getDetails(Operation *op,
     details.set("kind", builder.getStringAttr(stringifyReduceKind(*kind)));
   if (Attribute bucket = op->getAttr(kBucketAttr))
     details.set("bucket", bucket);
-  if (Attribute transport = op->getAttr(kTransportAttr))
+  auto transport = op->getAttrOfType<StringAttr>(kTransportAttr);
+  if (transport && transport == kDirectTransport && !directMoves.contains(op))
+    transport = builder.getStringAttr(stringifyTransport(Transport::Peer));
+  if (transport)
     details.set("transport", transport);
   return details.getDictionary(context);
 }
@@ -263,6 +266,11 @@ LogicalResult MemoryPlanner::emitCommands() {
                      : emitCollective(step.op, step.stream)))
       return failure();
     clocks.tick(step.stream);
+  }
+  for (const auto &[stream, moves] : getReleases()) {
+    clocks.follow(stream, 0, moves.front()->getLoc());
+    emitRelease(stream, moves);
+    clocks.tick(stream);
   }
   numEvents = clocks.getNumEvents();
   return success();

@@ -83,6 +83,7 @@ FailureOr<ProgramOp> MemoryPlanner::plan() {
     return failure();
   bindOutputs();
   placeBuffers();
+  settleDirectMoves();
 
   Location loc = function.getLoc();
   builder.setInsertionPoint(function);

@@ -63,6 +63,14 @@ private:
   mlir::DictionaryAttr getDetails(mlir::Operation *op,
                                   llvm::ArrayRef<bool> inPlace);
   mlir::LogicalResult emitCopies();
+  /// Moves that their readers want uncopied: DirectMoves.cpp.
+  void findDirectMoves();
+  void settleDirectMoves();
+  std::string checkDirectReaders(mlir::Value result, int64_t pieces);
+  void refuseDirectMove(mlir::Operation *op, llvm::StringRef reason);
+  llvm::SmallVector<std::pair<int64_t, llvm::SmallVector<mlir::Operation *>>>
+  getReleases();
+  void emitRelease(int64_t stream, llvm::ArrayRef<mlir::Operation *> moves);
 
   mlir::FailureOr<int64_t> bytesOf(mlir::Value value);
   mlir::FailureOr<Extent> extentOf(mlir::Value value);
@@ -131,6 +139,9 @@ private:
   llvm::DenseMap<mlir::Value, std::pair<mlir::Value, int64_t>> pieceOf;
   /// Values that are read once more by a copy at the end.
   llvm::SmallDenseSet<mlir::Value> copiedLast;
+  /// Moves that copy nothing, and what they move, which stays to the end.
+  llvm::DenseSet<mlir::Operation *> directMoves;
+  llvm::DenseSet<mlir::Value> keptLast;
   llvm::SmallVector<Storage> storages;
   llvm::DenseMap<mlir::Value, int64_t> valueStorage;
   llvm::SmallVector<Lifetime> buffers;

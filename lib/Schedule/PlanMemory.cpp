@@ -159,7 +159,8 @@ std::optional<unsigned> MemoryPlanner::findInPlace(Operation *op,
     Value input = op->getOperand(list[i + 1]);
     Value base = baseOf(input);
     const Storage &storage = storages[storageOf(input)];
-    if (storage.kind != SegmentKind::Private || copiedLast.contains(base))
+    if (storage.kind != SegmentKind::Private || copiedLast.contains(base) ||
+        keptLast.contains(base))
       continue;
     if (base != rootOf(input)) {
       if (isa<AllReduceOp>(op) && reducesPart(op, input))
@@ -196,7 +197,7 @@ LogicalResult MemoryPlanner::bindStep(Operation *op) {
     valueBytes += *bytes;
     // Until the last reader is done, and no shorter than the command.
     int64_t last = std::max(step.release, commands.getLastUse(output));
-    if (copiedLast.contains(output))
+    if (copiedLast.contains(output) || keptLast.contains(output))
       last = commands.size();
     auto result = resultOf.find(output);
     FailureOr<int64_t> place = bindPiece(output, commands.find(op), last);
@@ -260,6 +261,7 @@ LogicalResult MemoryPlanner::bindValues() {
   findBuckets();
   if (failed(findPieces()))
     return failure();
+  findDirectMoves();
   if (failed(bindNeighbours()))
     return failure();
   auto bind = [&](Operation &op) -> LogicalResult {

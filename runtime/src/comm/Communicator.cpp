@@ -14,9 +14,10 @@ using namespace fusion::rt;
 
 const char *fusion::rt::collectiveName(CollectiveOp op) {
   static const char *const names[] = {
-      "all_reduce", "all_gather",           "reduce_scatter",
-      "all_to_all", "collective_broadcast", "collective_permute",
-      "axis_index", "release"};
+      "all_reduce",           "all_gather",
+      "reduce_scatter",       "all_to_all",
+      "collective_broadcast", "collective_permute",
+      "axis_index",           "release"};
   return names[uint8_t(op)];
 }
 

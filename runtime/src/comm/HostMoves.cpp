@@ -164,5 +164,6 @@ Status HostCollective::execute() {
   case CollectiveOp::Release:
     break;
   }
-  return Status(Code::Internal, std::string(collectiveName(call.op)) + " needs no communicator");
+  return Status(Code::Internal, std::string(collectiveName(call.op)) +
+                                    " needs no communicator");
 }

@@ -157,8 +157,8 @@ Status CollectiveVerifier::verifyAttributes() {
 
 /// What each rank reads of another is one run of bytes that all can name.
 Status CollectiveVerifier::verifyDirect() {
-  bool isWhole = call.op == CollectiveOp::Permute &&
-                 call.targets.size() == size_t(group);
+  bool isWhole =
+      call.op == CollectiveOp::Permute && call.targets.size() == size_t(group);
   bool isGather = call.op == CollectiveOp::AllGather && call.dim == 0;
   bool isExchange = call.op == CollectiveOp::AllToAll && call.splitDim == 0 &&
                     call.concatDim == 0;
@@ -184,7 +184,8 @@ Status CollectiveVerifier::verifyRelease() {
   if (command.operands.empty() || command.operands.size() % 2 != 0)
     return bad("a release of no pairs of operands");
   for (size_t i = 0; i < command.operands.size(); ++i)
-    if (!command.operands[i].reads || command.operands[i].writes != (i % 2 == 1))
+    if (!command.operands[i].reads ||
+        command.operands[i].writes != (i % 2 == 1))
       return bad("operand " + std::to_string(i) +
                  " is not accessed as its place says");
   return {};

@@ -53,8 +53,8 @@ private:
 
   const Program &program;
   size_t now = 0;
-  Parts inputs, outputs;               ///< of moves that are not released
-  Parts released;                      ///< outputs that nothing wrote since
+  Parts inputs, outputs; ///< of moves that are not released
+  Parts released;        ///< outputs that nothing wrote since
   std::map<GroupKey, std::set<size_t>> open; ///< moves, by group
 };
 
@@ -88,9 +88,8 @@ Status DirectVerifier::insert(Parts &parts, const ByteRange &range,
 
 Status DirectVerifier::move(const Command &command) {
   const CollectiveCall &call = command.collective;
-  uint64_t pieces = call.op == CollectiveOp::Permute
-                        ? 1
-                        : groupSize(program.mesh, call.axes);
+  uint64_t pieces =
+      call.op == CollectiveOp::Permute ? 1 : groupSize(program.mesh, call.axes);
   for (size_t i = 0; i + 1 < command.operands.size(); i += 2) {
     const ByteRange &input = command.operands[i].range,
                     &output = command.operands[i + 1].range;
@@ -99,8 +98,8 @@ Status DirectVerifier::move(const Command &command) {
         (pieces > 1 && output.size / pieces % kAlignment))
       return bad("a direct move of parts that are not aligned to 16 bytes");
     FUSION_RT_TRY(insert(inputs, input, 0));
-    FUSION_RT_TRY(insert(outputs, output,
-                         std::max<uint64_t>(1, output.size / pieces)));
+    FUSION_RT_TRY(
+        insert(outputs, output, std::max<uint64_t>(1, output.size / pieces)));
   }
   open[{command.stream, call.axes}].insert(now);
   return {};
@@ -125,7 +124,8 @@ Status DirectVerifier::release(const Command &command) {
         continue;
       (moved.writes ? outputs : inputs).erase({range.segment, range.offset});
       if (moved.writes)
-        released[{range.segment, range.offset}] = {range.offset + range.size, 0};
+        released[{range.segment, range.offset}] = {range.offset + range.size,
+                                                   0};
     }
   return operand == command.operands.size()
              ? Status()
@@ -137,8 +137,8 @@ Status DirectVerifier::access(const ByteRange &range, bool reads, bool writes,
   if (range.size == 0)
     return {};
   uint64_t end = range.offset + range.size;
-  if (writes && findOverlap(inputs, range.segment, range.offset, end) !=
-                    inputs.end())
+  if (writes &&
+      findOverlap(inputs, range.segment, range.offset, end) != inputs.end())
     return bad("writes what other ranks may be reading");
   if (auto part = findOverlap(outputs, range.segment, range.offset, end);
       part != outputs.end()) {
@@ -171,8 +171,7 @@ Status DirectVerifier::verify() {
   auto operands = [&](const std::vector<Operand> &list, bool isLaunch) {
     for (const Operand &operand : list)
       if (operand.reads)
-        FUSION_RT_TRY(
-            access(operand.range, true, operand.writes, isLaunch));
+        FUSION_RT_TRY(access(operand.range, true, operand.writes, isLaunch));
     for (const Operand &operand : list)
       if (!operand.reads)
         FUSION_RT_TRY(access(operand.range, false, operand.writes, isLaunch));

@@ -24,7 +24,8 @@ namespace fusion::rt {
 ///  S6  a wait follows a record of its event; an event is recorded again only
 ///      after all waits of the earlier record;
 ///  S7  each output is written completely;
-///  S9  a direct move's parts lie in private segments, at multiples of 16 bytes. The next release of its
+///  S9  a direct move's parts lie in private segments, at multiples of 16
+///  bytes. The next release of its
 ///      group (stream and axes) names them and no others, and up to it nothing
 ///      writes an input's bytes or touches an output's, except launches that
 ///      read of it what one rank has; nothing reads an output afterwards.

@@ -136,7 +136,7 @@ CollectiveRun CudaExecutor::runOf(size_t index, int64_t batch) const {
 /// In list order, which the verifier's rule S9 follows too: a launch that reads
 /// such an output reads one rank's part of it, before the release.
 void CudaExecutor::findDirectReads() {
-  using Place = std::pair<uint32_t, uint64_t>; // segment, offset
+  using Place = std::pair<uint32_t, uint64_t>;        // segment, offset
   std::map<Place, std::pair<size_t, size_t>> outputs; // move, part
   for (size_t i = 0; i < program.commands.size(); ++i) {
     const Command &command = program.commands[i];
@@ -176,8 +176,7 @@ void CudaExecutor::findDirectReads() {
   }
 }
 
-Status CudaExecutor::bringDirect(size_t index, int64_t batch,
-                                 CUstream stream) {
+Status CudaExecutor::bringDirect(size_t index, int64_t batch, CUstream stream) {
   const Command &command = program.commands[index];
   if (command.kind != CommandKind::Collective || !command.collective.isDirect)
     return {};

@@ -100,8 +100,8 @@ void DeviceRouter::choose(const DeviceSetup &setup) {
     size_t members =
         setup.groups[groupIndex(setup.groups, commands[i])].ranks.size();
     goesByPeer[i] = members > 1 && isPeerCollective(call, members);
-    refused += members > 1 && !goesByPeer[i] &&
-               call.op != CollectiveOp::Release;
+    refused +=
+        members > 1 && !goesByPeer[i] && call.op != CollectiveOp::Release;
   }
   if (refused > 0)
     said.push_back(std::to_string(refused) +

@@ -169,8 +169,10 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                             int *keys, void **values) {
   ENTER("cuModuleLoadDataEx", true);
   const char *text = static_cast<const char *>(image);
-  bool isPtx = !std::strncmp(text, "// PTX of the tests", 19) ||
-               (!std::strncmp(text, "//", 2) && std::strstr(text, kWaitKernel));
+  bool isPtx =
+      !std::strncmp(text, "// PTX of the tests", 19) ||
+      (!std::strncmp(text, "//", 2) &&
+       (std::strstr(text, kWaitKernel) || std::strstr(text, kReadKernel)));
   if (!isPtx && std::strncmp(text, "cubin of the tests", 18) != 0) {
     for (unsigned i = 0; i < count; ++i)
       if (keys[i] == 5)
@@ -191,8 +193,8 @@ CUresult cuModuleUnload(CUmodule) {
 }
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
   ENTER("cuModuleGetFunction", true);
-  for (const char *known :
-       {"relu", "add", "twice", "exponential", "poison", "spin", kWaitKernel})
+  for (const char *known : {"relu", "add", "twice", "exponential", "poison",
+                            "spin", kWaitKernel, kReadKernel})
     if (!std::strcmp(name, known)) {
       const std::string &kept = *state().names.insert(name).first;
       *function =
@@ -207,6 +209,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
   const std::string &name = *reinterpret_cast<std::string *>(function);
   if (name == kWaitKernel)
     return launchWait(*config, parameters);
+  if (name == kReadKernel)
+    return launchRead(*config, parameters);
   if (config->gridX == 0 || config->gridY != 1 || config->gridZ != 1 ||
       config->blockX != 32 || config->blockY != 1 || config->blockZ != 1 ||
       config->sharedBytes != 0 || config->attributeCount > 1 || extra)

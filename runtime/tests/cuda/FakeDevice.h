@@ -139,6 +139,9 @@ CUresult runKernel(const std::string &name,
 /// The kernel that waits for other ranks.
 constexpr const char *kWaitKernel = "fusion_peer_wait";
 CUresult launchWait(const CUlaunchConfig &config, void **parameters);
+/// One that reads other ranks' memory, of the check of peer collectives.
+constexpr const char *kReadKernel = "fusion_peer_read";
+CUresult launchRead(const CUlaunchConfig &config, void **parameters);
 
 #define ENTER(entry, needsContext)                                             \
   std::lock_guard<std::recursive_mutex> lock(state().mutex);                   \

@@ -75,6 +75,16 @@ CUresult fusion::rt::test::launchWait(const CUlaunchConfig &config,
   return submit(config.stream, {kWaitKernel, wait, true});
 }
 
+CUresult fusion::rt::test::launchRead(const CUlaunchConfig &config,
+                                      void **parameters) {
+  auto to = *static_cast<CUdeviceptr *>(parameters[0]);
+  auto from = *static_cast<CUdeviceptr *>(parameters[1]);
+  auto words = *static_cast<uint64_t *>(parameters[2]);
+  return submit(
+      config.stream,
+      {kReadKernel, [=] { return copyBytes(to, from, 4 * words); }, true});
+}
+
 extern "C" {
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *box, CUstream stream) {

@@ -55,6 +55,8 @@ const std::vector<Mutant> &test::peerMutants() {
       {"a word is not sent", Mutation::ShortCopy},
       {"no copy to oneself", Mutation::NoCopyToSelf},
       {"no join", Mutation::NoJoin},
+      {"no direct move", Mutation::NoDirectMove},
+      {"no release", Mutation::NoRelease},
   };
   return mutants;
 }

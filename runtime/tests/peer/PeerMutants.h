@@ -29,6 +29,9 @@ enum class Mutation {
   ShortCopy,         ///< the last word of what is sent is missing
   NoCopyToSelf,
   NoJoin, ///< nobody waits for the copy to oneself
+  // Not of the driver: what a test leaves out.
+  NoDirectMove, ///< reads before the other rank has written
+  NoRelease,    ///< writes before the other rank has read
 };
 
 struct Mutant {

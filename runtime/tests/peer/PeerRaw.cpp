@@ -1,17 +1,45 @@
 //===- PeerRaw.cpp - Copies between GPUs alone ----------------------------===//
 //
 // What copy engines reach without any collective around them: every rank copies
-// to or from the next one at once, in one or several parts side by side.
+// to or from the next one at once, in one or several parts side by side. And
+// what a kernel reaches that reads the next one's memory.
 //
 //===----------------------------------------------------------------------===//
 #include "PeerCheck.h"
 #include "PeerMemory.h"
+#include "ReadKernel.h"
 
 #include <algorithm>
 #include <cstdio>
 
 using namespace fusion::rt;
 using namespace fusion::rt::test;
+
+/// The median of a graph's time, in microseconds of one of its `repeats`.
+static double timeOf(CheckRank &self, Timer &timer, CUgraphExec graph,
+                     int repeats) {
+  std::vector<double> times;
+  for (int i = 0; i < 9; ++i) {
+    double time = timer.run(graph);
+    if (time < 0)
+      giveUp(self, "a copy between GPUs hangs");
+    if (i >= 2)
+      times.push_back(time / repeats);
+  }
+  self.device.driver.graphExecDestroy(graph);
+  return median(times);
+}
+
+static void addRow(Rows &rows, const char *way, int parts, uint64_t bytes,
+                   double us) {
+  char row[200];
+  std::snprintf(row, sizeof(row),
+                "{\"section\": \"raw\", \"way\": \"%s\", \"parts\": %d, "
+                "\"bytes\": %llu, \"us\": %.2f, \"gbs\": %.1f}",
+                way, parts, (unsigned long long)bytes, us,
+                double(bytes) / us / 1000);
+  rows.push_back(row);
+}
 
 std::string test::checkRaw(CheckRank &self, Rows &rows) {
   const DeviceRank &device = self.device;
@@ -64,23 +92,22 @@ std::string test::checkRaw(CheckRank &self, Rows &rows) {
               join(part, 0);
           }
         });
-        std::vector<double> times;
-        for (int i = 0; i < 9; ++i) {
-          double time = timer.run(graph);
-          if (time < 0)
-            giveUp(self, "a copy between GPUs hangs");
-          if (i >= 2)
-            times.push_back(time / repeats);
-        }
-        driver.graphExecDestroy(graph);
-        double middle = median(times);
-        char row[200];
-        std::snprintf(row, sizeof(row),
-                      "{\"section\": \"raw\", \"way\": \"%s\", \"parts\": %d, "
-                      "\"bytes\": %llu, \"us\": %.2f, \"gbs\": %.1f}",
-                      pulls ? "pull" : "push", parts, (unsigned long long)bytes,
-                      middle, double(bytes) / middle / 1000);
-        rows.push_back(row);
+        addRow(rows, pulls ? "pull" : "push", parts, bytes,
+               timeOf(self, timer, graph, repeats));
       }
+  ReadKernel reader(device, /*vectors=*/true);
+  for (bool isLocal : {false, true})
+    for (uint64_t bytes : {uint64_t(4096), uint64_t(1) << 20,
+                           uint64_t(25) << 20, uint64_t(256) << 20}) {
+      int repeats = bytes <= (1 << 20) ? 20 : 4;
+      const char *from =
+          (isLocal ? device.arena : remote) + (uint64_t(512) << 20);
+      CUgraphExec graph = device.capture(streams[0], [&] {
+        for (int i = 0; i < repeats; ++i)
+          reader.enqueue(device.arena, from, bytes, streams[0]);
+      });
+      addRow(rows, isLocal ? "kernel reads its own" : "kernel reads", 1, bytes,
+             timeOf(self, timer, graph, repeats));
+    }
   return {};
 }

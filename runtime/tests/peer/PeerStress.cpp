@@ -1,7 +1,8 @@
 //===- PeerStress.cpp - Many replays of collectives in flight -------------===//
 //
 // One graph: on streams 1, 2 and 3 collectives of three groups, which start as
-// matmuls on stream 0 go on. What a replay receives is what the next one sends,
+// matmuls on stream 0 go on, and on stream 4 direct moves, whose readers are
+// kernels on stream 0. What a replay receives is what the next one sends,
 // moved on by one place, so that a byte that is lost, late or torn in any
 // replay is wrong for ever after.
 //
@@ -9,6 +10,7 @@
 #include "Frames.h"
 #include "Load.h"
 #include "PeerCheck.h"
+#include "ReadKernel.h"
 
 #include <cstdio>
 #include <thread>
@@ -18,7 +20,7 @@ using namespace fusion::rt::test;
 
 static constexpr int kCheckEvery = 100; ///< replays
 static constexpr uint32_t kChunks = 5;  ///< of a broadcast tensor
-static constexpr uint32_t kStreams = 4;
+static constexpr uint32_t kStreams = 5;
 
 namespace {
 
@@ -61,8 +63,10 @@ private:
                                                       bytes, stream),
                       "cuMemcpyDtoDAsync");
   }
-  void enqueue(CollectiveCall &call, std::vector<PartBuffer> parts,
-               uint32_t stream);
+  CollectiveRun enqueue(CollectiveCall &call, std::vector<PartBuffer> parts,
+                        uint32_t stream, bool isLeftOut = false);
+  void order(uint32_t from, uint32_t to);
+  void enqueueDirect(size_t round);
   void enqueueRound(size_t round);
   void enqueueAll();
   [[noreturn]] void hangs(int replay);
@@ -71,11 +75,12 @@ private:
   const PeerMode &mode;
   std::unique_ptr<Load> load; ///< or none
   std::unique_ptr<DeviceCommunicator> communicator;
+  std::unique_ptr<ReadKernel> reader;
   std::vector<CUstream> streams;
-  CUevent fork = nullptr;
+  CUevent fork = nullptr, hop = nullptr;
   std::vector<CUevent> joins;
   std::vector<CollectiveCall> calls; ///< outlive the capture
-  std::vector<Traveller> swapped, gathered, exchanged, told;
+  std::vector<Traveller> swapped, gathered, exchanged, told, looked;
   char *progress = nullptr; ///< a word a stream: collectives that ended
   std::vector<uint32_t> done;
   uint64_t used = 0;
@@ -119,7 +124,7 @@ std::string Stress::compare(const Traveller &tensor, uint32_t kind,
         first = at;
     }
   static const char *const names[] = {"permute", "all_gather", "all_to_all",
-                                      "broadcast"};
+                                      "broadcast", "direct permute"};
   return wrong == 0 ? ""
                     : std::string(names[kind]) + " of " +
                           std::to_string(tensor.words) +
@@ -127,14 +132,51 @@ std::string Stress::compare(const Traveller &tensor, uint32_t kind,
                           " wrong, first at " + std::to_string(first);
 }
 
-void Stress::enqueue(CollectiveCall &call, std::vector<PartBuffer> parts,
-                     uint32_t stream) {
+CollectiveRun Stress::enqueue(CollectiveCall &call,
+                              std::vector<PartBuffer> parts, uint32_t stream,
+                              bool isLeftOut) {
   call.axes = {0};
   CollectiveRun run;
   run.call = &call;
   run.group = stream;
   run.parts = std::move(parts);
-  mustBe(communicator->enqueue(run, streams[stream]), "enqueue");
+  if (!isLeftOut)
+    mustBe(communicator->enqueue(run, streams[stream]), "enqueue");
+  return run;
+}
+
+/// What comes next on stream `to` follows what is on stream `from`.
+void Stress::order(uint32_t from, uint32_t to) {
+  const Driver &driver = self.device.driver;
+  self.device.check(driver.eventRecord(hop, streams[from]), "cuEventRecord");
+  self.device.check(driver.streamWaitEvent(streams[to], hop, 0),
+                    "cuStreamWaitEvent");
+}
+
+/// A tensor goes round the ring: it is laid out for the next rank, whose kernel
+/// reads it there and keeps what it read.
+void Stress::enqueueDirect(size_t round) {
+  Traveller &look = looked[round];
+  char *shown = look.to, *copied = look.to + look.bytes();
+  copy(shown, look.from, look.bytes(), streams[4]);
+  CollectiveCall &ring = calls.emplace_back();
+  ring.op = CollectiveOp::Permute;
+  ring.isDirect = true;
+  for (uint32_t i = 0; i < self.size; ++i) {
+    ring.sources.push_back(i);
+    ring.targets.push_back((i + 1) % self.size);
+  }
+  CollectiveRun run =
+      enqueue(ring, {{DType::I32, {int64_t(look.words)}, shown, copied}}, 4,
+              self.mutation == Mutation::NoDirectMove);
+  order(4, 0);
+  const char *source = communicator->directSource(run, 0, 0, look.bytes());
+  mustBe(source ? Status() : Status(Code::Internal, "is copied"), "direct");
+  reader->enqueue(look.from, source, look.bytes(), streams[0]);
+  order(0, 4);
+  CollectiveCall &release = calls.emplace_back();
+  release.op = CollectiveOp::Release;
+  enqueue(release, {}, 4, self.mutation == Mutation::NoRelease);
 }
 
 void Stress::enqueueRound(size_t round) {
@@ -208,6 +250,9 @@ void Stress::enqueueRound(size_t round) {
   copy(tell.from + chunk, tell.to, chunk * (kChunks - 1), streams[3]);
   copy(tell.from, tell.to + chunk * (kChunks - 1), chunk, streams[3]);
   note(3);
+
+  enqueueDirect(round);
+  note(4);
 }
 
 void Stress::enqueueAll() {
@@ -250,7 +295,9 @@ std::string Stress::checkAll(int replays) {
                   {{(rank + size - turns) % size, 0}}),
           compare(gathered[round], 1, round, {{(rank + turns) % size, 0}}),
           compare(exchanged[round], 2, round, table[rank]),
-          compare(told[round], 3, round, chunks)})
+          compare(told[round], 3, round, chunks),
+          compare(looked[round], 4, round,
+                  {{(rank + size - turns) % size, 0}})})
       if (!text.empty())
         return "after " + std::to_string(replays) + " replays: " + text;
   }
@@ -282,19 +329,23 @@ std::string Stress::run(int replays, Rows &rows) {
     joins.push_back(device.makeEvent(kEventDisableTiming));
   }
   fork = device.makeEvent(kEventDisableTiming);
+  hop = device.makeEvent(kEventDisableTiming);
+  reader = std::make_unique<ReadKernel>(device, /*vectors=*/false);
   communicator = self.connect(mode.options, kStreams);
   progress = take(4 * kStreams);
-  calls.reserve(4 * self.rounds.size());
+  calls.reserve(6 * self.rounds.size());
   for (size_t round = 0; round < self.rounds.size(); ++round) {
     uint64_t words = self.rounds[round];
     swapped.push_back(makeTraveller(words, 1, 1));
     gathered.push_back(makeTraveller(words, 1, self.size));
     exchanged.push_back(makeTraveller(words, self.size, self.size));
     told.push_back(makeTraveller(words, kChunks, kChunks));
+    looked.push_back(makeTraveller(words, 1, 2));
     fill(swapped.back(), 0, round);
     fill(gathered.back(), 1, round);
     fill(exchanged.back(), 2, round);
     fill(told.back(), 3, round);
+    fill(looked.back(), 4, round);
   }
   if (used > device.arenaSize)
     return "the arena is too small";
