@@ -55,6 +55,8 @@ static void emitDecision(const PlannedCollective &planned) {
   remark << remark::metric("us_nccl", formatUs(planned.ncclUs))
          << remark::metric("us_peer", formatUs(planned.peerUs))
          << remark::metric("us_sum", formatUs(planned.sumUs));
+  if (planned.usesPeer && planned.isDirect)
+    remark << remark::metric("us_direct", formatUs(planned.handshakeUs));
   if (planned.other) {
     std::string other;
     llvm::raw_string_ostream(other) << planned.other->getLoc();
@@ -116,16 +118,6 @@ static Value createPart(OpBuilder &builder, Location loc, Value value,
                                builder.getDenseI64ArrayAttr(limits),
                                builder.getDenseI64ArrayAttr(strides));
   return createReshape(builder, loc, part, shape);
-}
-
-/// Whether elementwise ops that nothing else reads lead from `op` to a
-/// reduction, as from a gradient to the sum of its squares.
-static bool leadsToReduction(Operation *op) {
-  while (isa<ElementwiseOpInterface>(op) && op->getNumResults() == 1 &&
-         llvm::hasSingleElement(llvm::SmallPtrSet<Operation *, 4>(
-             op->user_begin(), op->user_end())))
-    op = *op->user_begin();
-  return isa<ReduceOp>(op);
 }
 
 /// Gives the readers of `reduced` sums that `addAs` makes in a shape: one for

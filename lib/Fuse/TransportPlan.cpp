@@ -99,6 +99,25 @@ static void checkReaders(PlannedCollective &planned,
   }
 }
 
+bool fusion::leadsToReduction(Operation *op) {
+  while (isa<ElementwiseOpInterface>(op) && op->getNumResults() == 1 &&
+         llvm::hasSingleElement(llvm::SmallPtrSet<Operation *, 4>(
+             op->user_begin(), op->user_end())))
+    op = *op->user_begin();
+  return isa<ReduceOp>(op);
+}
+
+/// Whether one kernel will read each result, element by element: another GPU's
+/// memory is slow to read twice. The schedule has the last word.
+static bool isReadOnce(Operation *reduction) {
+  auto isPlain = [](Operation *user) {
+    return isa<ReshapeOp>(user) ||
+           (getOpFamily(user) == OpFamily::Elementwise &&
+            !leadsToReduction(user));
+  };
+  return llvm::all_of(reduction->getUsers(), isPlain);
+}
+
 /// Tensors that a reader adds: an update of as many fits the limits of a group.
 /// Hosts have no more GPUs that copy from each other.
 static constexpr int64_t kMostTerms = 8;
@@ -244,6 +263,7 @@ static void setTimes(PlannedCollective &planned, const CommModel &comms,
   }
   planned.ncclUs = comms.predict(op, bytes, group, Transport::Nccl).us;
   planned.peerUs = comms.predict(move, moved, group, Transport::Peer).us;
+  planned.handshakeUs = comms.predict(move, 1, group, Transport::Peer).us;
   planned.sumUs = 1e6 * planned.extraBytes / model.getDevice().memoryBandwidth;
 }
 
@@ -259,7 +279,7 @@ public:
 
   /// Prices a collective of the plan as it is decided now.
   void update(unsigned number);
-  double getUs() const { return simulate(steps, comms).stepUs; }
+  double getUs() const;
 
 private:
   void addCollective(Operation &op);
@@ -277,7 +297,7 @@ private:
   struct Place {
     unsigned step = 0;
     int64_t reader = -1; ///< the first kernel that reads a result
-    bool isSummed = false;
+    double addedUs = 0;  ///< to that kernel, by this collective
   };
   SmallVector<Place, 0> places;                ///< by collective of the plan
   llvm::DenseMap<unsigned, unsigned> numberOf; ///< step -> collective
@@ -387,22 +407,40 @@ void StepEstimate::update(unsigned number) {
       comms.predict(*getCommOp(planned.op), planned.bytes, group,
                     planned.usesPeer ? Transport::Peer : Transport::Nccl);
   TimedStep &step = steps[place.step];
-  step.us = planned.usesPeer ? planned.peerUs : planned.ncclUs;
+  bool isDirect = planned.usesPeer && planned.isDirect;
+  step.us = isDirect           ? planned.handshakeUs
+            : planned.usesPeer ? planned.peerUs
+                               : planned.ncclUs;
   step.link = cost.link;
   step.slowdownOfKernels = cost.slowdownCompute;
   step.slowdownOfComm = cost.slowdownComm;
-  // Who reads the result reads the tensors of all ranks.
-  bool isSummed = planned.usesPeer && planned.sumUs > 0;
-  if (place.reader >= 0 && isSummed != place.isSummed)
-    steps[place.reader].us += isSummed ? planned.sumUs : -planned.sumUs;
-  place.isSummed = isSummed;
+  if (place.reader < 0)
+    return;
+  // Who reads the result reads the tensors of all ranks, and where one comes
+  // over the link is done no sooner than it.
+  TimedStep &reader = steps[place.reader];
+  reader.us -= place.addedUs;
+  place.addedUs = planned.usesPeer ? planned.sumUs : 0;
+  if (isDirect)
+    place.addedUs = std::max(0.0, planned.peerUs - reader.us);
+  reader.us += place.addedUs;
+}
+
+/// Behind all readers of direct moves ranks meet once more.
+double StepEstimate::getUs() const {
+  double releaseUs = 0;
+  for (const PlannedCollective &planned : plan.collectives)
+    if (planned.usesPeer && planned.isDirect)
+      releaseUs = std::max(releaseUs, planned.handshakeUs);
+  return simulate(steps, comms).stepUs + releaseUs;
 }
 
 /// Collectives that are tried the other way, one by one.
 static constexpr unsigned kTried = 32;
 
 /// Takes what makes the shortest step: all over NCCL, all that may be on copy
-/// engines, and from the better of the two one after the other.
+/// engines, and from the better of the two one after the other; then, of what
+/// would be copied, those that are better read where they are.
 static void choose(TransportPlan &plan, ArrayRef<unsigned> candidates,
                    StepEstimate &&estimate) {
   auto set = [&](unsigned number, bool usesPeer) {
@@ -430,6 +468,21 @@ static void choose(TransportPlan &plan, ArrayRef<unsigned> candidates,
       plan.stepUs = us;
     else
       set(number, usesPeer);
+  }
+  // The later its reader, the less there is to copy beside.
+  for (unsigned number : llvm::reverse(candidates.take_back(kTried))) {
+    PlannedCollective &planned = plan.collectives[number];
+    if (!planned.usesPeer || !isRankReduction(planned.op) ||
+        !isReadOnce(planned.op))
+      continue;
+    planned.isDirect = true;
+    estimate.update(number);
+    if (double us = estimate.getUs(); us < plan.stepUs) {
+      plan.stepUs = us;
+      continue;
+    }
+    planned.isDirect = false;
+    estimate.update(number);
   }
 }
 

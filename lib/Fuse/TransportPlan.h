@@ -34,6 +34,9 @@ struct PlannedCollective {
   bool isDirect = false;
   /// Predicted: by either transport alone, and what adding takes longer for it.
   double ncclUs = 0, peerUs = 0, sumUs = 0;
+  /// The hand-shake that is left of it if it is direct. Its reader then takes
+  /// as long as the copy would have, at least.
+  double handshakeUs = 0;
   /// Why it can't be carried so, and the reader or so that is in the way.
   std::optional<FusionRule> refusal;
   mlir::Operation *other = nullptr;
@@ -51,6 +54,10 @@ struct TransportPlan {
 
 /// Whether `op` combines the tensors of ranks.
 bool isRankReduction(mlir::Operation *op);
+
+/// Whether elementwise ops that nothing else reads lead from `op` to a
+/// reduction, as from a gradient to the sum of its squares.
+bool leadsToReduction(mlir::Operation *op);
 
 /// Decides. A pure function of the block, the choice and the device: the same
 /// on all ranks. `memoryLimit` in bytes, 0: the device's.

@@ -87,9 +87,12 @@ TEST(VerifyDirect, AReleaseNamesWhatWasMoved) {
     p.commands[kRelease].operands[1].range.size -= 32;
   });
   EXPECT_SAYS("no direct move", [](Program &p) {
-    auto &operands = p.commands[kRelease].operands;
-    operands.insert(operands.end(), {operands[0], {{0, 512, 64}, true, true}});
-    operands[2].range = p.commands[kReader].launch.operands[0].range;
+    ByteRange more{0, p.segments[0].size, 64};
+    p.segments[0].size += 64;
+    insertLaunch(p, {{more, false, true}});
+    auto &operands = p.commands[kRelease + 1].operands;
+    operands.push_back({input(p), true, false});
+    operands.push_back({more, true, true});
   });
   // A move that copies needs none.
   EXPECT_SAYS("S9: a release of what no direct move", [](Program &p) {
@@ -141,8 +144,7 @@ TEST(VerifyDirect, OnlyLaunchesReadWhatIsNotCopied) {
   });
   // Its neighbour's bytes are in this rank's memory.
   EXPECT_SAYS("on several ranks, or others with them", [](Program &p) {
-    ByteRange both = input(p);
-    both.size = output(p).offset + output(p).size - both.offset;
+    ByteRange both{0, 0, p.segments[0].size};
     insertLaunch(p, {{both, true, false}});
   });
 }
@@ -170,8 +172,12 @@ TEST(VerifyDirect, OtherRanksFindWhatTheyRead) {
     p.commands[kSwap].operands[0].range = p.commands[0].source;
   });
   EXPECT_SAYS("not aligned to 16 bytes", [](Program &p) {
-    p.segments[0].size += 64;
-    p.commands[kSwap].operands[1].range.offset += 8;
+    ByteRange place{0, p.segments[0].size + 8, 256};
+    p.segments[0].size += 264;
+    for (Operand *operand : {&p.commands[kSwap].operands[1],
+                             &p.commands[kReader].launch.operands[1],
+                             &p.commands[kRelease].operands[1]})
+      operand->range = place;
   });
 }
 

@@ -127,7 +127,7 @@ class Step:
     needs itself, the gradients of scale and bias of each batch norm."""
 
     def __init__(self, folder, name, flags, statistics=0):
-        self.folder, self.name, self.statistics = folder / name, name, statistics
+        self.folder, self.name, self.flags, self.statistics = folder / name, name, flags, statistics
         self.folder.mkdir(parents=True)
         self.model = self.folder / "step.mlir"
         models([*flags.split(), "-o", str(self.model), "--write-inputs", str(self.folder / "in")])
@@ -140,17 +140,24 @@ class Step:
     def on(self, ranks, *options):
         label = " ".join([self.name, f"dp={ranks}", *options])
         flags = [f"--mesh=dp={ranks}", "--first-bucket-bytes=1024", "--bucket-bytes=4096", *options]
-        outputs = {}
-        for transport in ("nccl", "peer"):
+        outputs, texts = {}, {}
+        for transport in ("nccl", "peer", "direct"):
             folder = self.folder / f"{transport}-{label.replace(' ', '-')}"
             self.compile(transport, flags, "-o", folder.with_suffix(".fsn"))
             run("fusion-run", folder.with_suffix(".fsn"), "--ranks", ranks, *self.words, "--output-dir", folder)
             outputs[transport] = [read(folder / f"rank{rank}") for rank in range(ranks)]
-            text = run("fusion-run", folder.with_suffix(".fsn"), "--inspect").stdout
-        wrong = sorted({name for want, got in zip(outputs["nccl"], outputs["peer"]) for name in want
-                        if want[name].tobytes() != got[name].tobytes()})
-        C.check(f"{label}: the same bits", not wrong and outputs["nccl"][0].keys() == outputs["peer"][0].keys(),
-                ", ".join(wrong)[:200])
+            texts[transport] = run("fusion-run", folder.with_suffix(".fsn"), "--inspect").stdout
+        for transport in ("peer", "direct"):
+            wrong = sorted({name for want, got in zip(outputs["nccl"], outputs[transport]) for name in want
+                            if want[name].tobytes() != got[name].tobytes()})
+            C.check(f"{label}: the same bits by {transport}",
+                    not wrong and outputs["nccl"][0].keys() == outputs[transport][0].keys(), ", ".join(wrong)[:200])
+        # Every kernel reads such a gradient once, unless its squares are summed for a clip.
+        lines = texts["direct"].splitlines()
+        direct, releases = (sum(word in line for line in lines) for word in ("read in place", "': release on"))
+        C.check(f"{label}: gradients are read in place", (direct > 0) == (releases > 0)
+                and ("--clip 0" not in self.flags or direct > 1), f"{direct} moves, {releases} releases")
+        text = texts["peer"]
         buckets = [line for line in text.splitlines() if re.search(r"collective '.* bucket \d+ ", line)]
         moved = [line for line in buckets if "over peer copies" in line]
         expected = "all_to_all" if "--shard-state" in options else "collective_permute" if ranks == 2 else "all_gather"
@@ -186,6 +193,7 @@ with tempfile.TemporaryDirectory() as name:
     folder = Path(name)
     steps = [
         Step(folder, "mlp", "mlp --layers 6 --features 12 --hidden 16 --classes 8 --batch 8"),
+        Step(folder, "plain", "mlp --layers 3 --features 12 --hidden 16 --classes 8 --batch 8 --clip 0"),
         Step(folder, "gpt", "gpt --layers 2 --hidden 16 --heads 4 --seq 6 --vocab 24 --batch 8 --dtype bf16"),
         Step(folder, "convnet", "convnet --layers 2 --hidden 4 --image 8 --batch 8 --classes 5", statistics=2),
     ]
@@ -193,5 +201,5 @@ with tempfile.TemporaryDirectory() as name:
         for ranks in (2, 4):
             step.on(ranks)
         step.on(2, "--shard-state")
-    steps[1].on(4, "--shard-state")
+    steps[2].on(4, "--shard-state")
 sys.exit(C.finish())

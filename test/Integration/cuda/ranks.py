@@ -106,10 +106,13 @@ def prepareCollectives(folder):
 
 
 def steps():
-    """Name, flags of the model and of the compiler, largest difference: through NCCL, and where it can by copies."""
+    """Name, flags of the model and of the compiler, largest difference: through NCCL, where it can by copies, and
+    with gradients that kernels read on the other GPU."""
     for name, (model, flags, tolerance) in STEPS.items():
         yield name, model, (*flags, "--transport=nccl"), tolerance
         yield f"{name}-peer", model, (*flags, "--transport=peer"), tolerance
+        if "clip 0" in model or name == "convnet":
+            yield f"{name}-direct", model, (*flags, "--transport=direct"), tolerance
 
 
 def prepareSteps(folder):
@@ -122,6 +125,8 @@ def prepareSteps(folder):
         models([*model.split(), "-o", str(place / "m.mlir"), "--write-inputs", str(place / "in")])
         run("fusion-interpret", place / "m.mlir", *inputsOf(place / "in"), "--output-dir", place / "want")
         run("fusion-compile", place / "m.mlir", "--target=cuda:sm_90", *flags, "-o", place / "m.fsn")
+        if name.endswith("-direct") and "read in place" not in run("fusion-run", "--inspect", place / "m.fsn").stdout:
+            raise SystemExit(f"{name}: no gradient is read in place")
         # Half the sum of 64 squares over 8 rows: no part of it may need more bits than f32 has.
         if tolerance == 0 and not np.load(place / "want/loss.npy") * 16 < 2**24:
             raise SystemExit(f"{name}: its sums are not exact in f32")
@@ -186,7 +191,7 @@ def checkSteps(folder, checks):
 
 def checkReplays(folder, checks):
     """Every element of many steps."""
-    for name in ("mlp-integers", "mlp-integers-peer", "peer-f32"):
+    for name in ("mlp-integers", "mlp-integers-peer", "mlp-integers-direct", "peer-f32"):
         start = time.monotonic()
         answer = runRanks(folder / name / "m.fsn", *inputsOf(folder / f"{name}/in"), "--repeat", 10000)
         checks.check(f"10,000 steps of {name} give the same bits", answer.returncode == 0,
