@@ -20,6 +20,7 @@ using namespace fusion::rt::test;
 
 static constexpr int kCheckEvery = 100; ///< replays
 static constexpr uint32_t kChunks = 5;  ///< of a broadcast tensor
+static constexpr uint32_t kTurns = 3;   ///< of a tensor that kernels read
 static constexpr uint32_t kStreams = 5;
 
 namespace {
@@ -153,30 +154,32 @@ void Stress::order(uint32_t from, uint32_t to) {
                     "cuStreamWaitEvent");
 }
 
-/// A tensor goes round the ring: it is laid out for the next rank, whose kernel
-/// reads it there and keeps what it read.
+/// A tensor goes round the ring, a few times without anything between: it is
+/// laid out for the next rank, whose kernel reads it there and keeps it.
 void Stress::enqueueDirect(size_t round) {
   Traveller &look = looked[round];
   char *shown = look.to, *copied = look.to + look.bytes();
-  copy(shown, look.from, look.bytes(), streams[4]);
-  CollectiveCall &ring = calls.emplace_back();
-  ring.op = CollectiveOp::Permute;
-  ring.isDirect = true;
-  for (uint32_t i = 0; i < self.size; ++i) {
-    ring.sources.push_back(i);
-    ring.targets.push_back((i + 1) % self.size);
+  for (uint32_t turn = 0; turn < kTurns; ++turn) {
+    copy(shown, look.from, look.bytes(), streams[4]);
+    CollectiveCall &ring = calls.emplace_back();
+    ring.op = CollectiveOp::Permute;
+    ring.isDirect = true;
+    for (uint32_t i = 0; i < self.size; ++i) {
+      ring.sources.push_back(i);
+      ring.targets.push_back((i + 1) % self.size);
+    }
+    CollectiveRun run =
+        enqueue(ring, {{DType::I32, {int64_t(look.words)}, shown, copied}}, 4,
+                self.mutation == Mutation::NoDirectMove);
+    order(4, 0);
+    const char *source = communicator->directSource(run, 0, 0, look.bytes());
+    mustBe(source ? Status() : Status(Code::Internal, "is copied"), "direct");
+    reader->enqueue(look.from, source, look.bytes(), streams[0]);
+    order(0, 4);
+    CollectiveCall &release = calls.emplace_back();
+    release.op = CollectiveOp::Release;
+    enqueue(release, {}, 4, self.mutation == Mutation::NoRelease);
   }
-  CollectiveRun run =
-      enqueue(ring, {{DType::I32, {int64_t(look.words)}, shown, copied}}, 4,
-              self.mutation == Mutation::NoDirectMove);
-  order(4, 0);
-  const char *source = communicator->directSource(run, 0, 0, look.bytes());
-  mustBe(source ? Status() : Status(Code::Internal, "is copied"), "direct");
-  reader->enqueue(look.from, source, look.bytes(), streams[0]);
-  order(0, 4);
-  CollectiveCall &release = calls.emplace_back();
-  release.op = CollectiveOp::Release;
-  enqueue(release, {}, 4, self.mutation == Mutation::NoRelease);
 }
 
 void Stress::enqueueRound(size_t round) {
@@ -297,7 +300,7 @@ std::string Stress::checkAll(int replays) {
           compare(exchanged[round], 2, round, table[rank]),
           compare(told[round], 3, round, chunks),
           compare(looked[round], 4, round,
-                  {{(rank + size - turns) % size, 0}})})
+                  {{(rank + size - kTurns * turns % size) % size, 0}})})
       if (!text.empty())
         return "after " + std::to_string(replays) + " replays: " + text;
   }
@@ -333,7 +336,7 @@ std::string Stress::run(int replays, Rows &rows) {
   reader = std::make_unique<ReadKernel>(device, /*vectors=*/false);
   communicator = self.connect(mode.options, kStreams);
   progress = take(4 * kStreams);
-  calls.reserve(6 * self.rounds.size());
+  calls.reserve((4 + 2 * kTurns) * self.rounds.size());
   for (size_t round = 0; round < self.rounds.size(); ++round) {
     uint64_t words = self.rounds[round];
     swapped.push_back(makeTraveller(words, 1, 1));
