@@ -59,7 +59,15 @@ bool CommModel::isSharedWithCompute(unsigned link) const {
 }
 
 llvm::StringRef fusion::stringifyTransport(Transport transport) {
-  return transport == Transport::Peer ? "peer" : "nccl";
+  switch (transport) {
+  case Transport::Nccl:
+    return "nccl";
+  case Transport::Peer:
+    return "peer";
+  case Transport::Direct:
+    return "direct";
+  }
+  llvm_unreachable("covered above");
 }
 
 /// The first link that reaches all ranks; else the last, which has to.
@@ -112,6 +120,10 @@ CommCost CommModel::predict(CommOp op, double bytes, const CommGroup &group,
   CommCost cost = predictTerms(op, bytes, group);
   const CommTransport *entry =
       group.size < 2 ? nullptr : findTransport(cost.link, transport);
+  // Kernels read no faster than copy engines do.
+  if (transport == Transport::Direct &&
+      (!entry || entry->tables[static_cast<unsigned>(op)].bytes.empty()))
+    return predict(op, bytes, group, Transport::Peer);
   if (!entry)
     return cost;
   cost.slowdownCompute = entry->slowdownCompute;

@@ -33,17 +33,12 @@ std::optional<CommOp> fusion::getCommOp(Operation *op) {
       .Default(std::nullopt);
 }
 
-/// Whether it is but a hand-shake, as its readers read other ranks' memory.
-static bool isDirect(Operation *op) {
-  auto name = op->getAttrOfType<StringAttr>(kTransportAttr);
-  return name && name == "direct";
-}
-
 Transport fusion::getTransport(Operation *op) {
   auto name = op->getAttrOfType<StringAttr>(kTransportAttr);
-  return name && (name == stringifyTransport(Transport::Peer) || isDirect(op))
-             ? Transport::Peer
-             : Transport::Nccl;
+  for (Transport transport : {Transport::Peer, Transport::Direct})
+    if (name && name == stringifyTransport(transport))
+      return transport;
+  return Transport::Nccl;
 }
 
 CommGroup fusion::getCommGroup(CommunicationOpInterface op) {
@@ -100,9 +95,11 @@ TimedStep StepPrices::getStep(Operation *op) {
     step.name = nameOf(op);
     step.isComm = true;
     // Of an op that we do not know, as an all_reduce.
-    CommCost cost = comms->predict(getCommOp(op).value_or(CommOp::AllReduce),
-                                   isDirect(op) ? 1 : getBytes(op),
-                                   getGroup(communication), getTransport(op));
+    // What is read in place leaves a hand-shake.
+    bool isDirect = getTransport(op) == Transport::Direct;
+    CommCost cost = comms->predict(
+        getCommOp(op).value_or(CommOp::AllReduce), isDirect ? 1 : getBytes(op),
+        getGroup(communication), isDirect ? Transport::Peer : getTransport(op));
     step.us = cost.us;
     step.link = cost.link;
     step.slowdownOfKernels = cost.slowdownCompute;

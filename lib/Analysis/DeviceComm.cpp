@@ -155,10 +155,11 @@ Error DeviceReader::readTransport(const json::Object &object, StringRef prefix,
       return value.takeError();
     *text = *value;
   }
-  if (transport.name != "nccl" && transport.name != "peer")
+  if (transport.name != "nccl" && transport.name != "peer" &&
+      transport.name != "direct")
     return fail(getPath(prefix, "name"),
                 "bad value of '" + getPath(prefix, "name") +
-                    "', device file, it may be: nccl, peer");
+                    "', device file, it may be: nccl, peer, direct");
   Expected<int64_t> ranks = getWhole(object, prefix, "ranks", 2, 1024);
   if (!ranks)
     return ranks.takeError();

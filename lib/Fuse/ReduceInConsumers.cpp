@@ -56,7 +56,7 @@ static void emitDecision(const PlannedCollective &planned) {
          << remark::metric("us_peer", formatUs(planned.peerUs))
          << remark::metric("us_sum", formatUs(planned.sumUs));
   if (planned.usesPeer && planned.isDirect)
-    remark << remark::metric("us_direct", formatUs(planned.handshakeUs));
+    remark << remark::metric("us_direct", formatUs(planned.readUs));
   if (planned.other) {
     std::string other;
     llvm::raw_string_ostream(other) << planned.other->getLoc();
@@ -242,7 +242,8 @@ Operation *ReductionRewriter::createMove() {
     state.addAttribute("concat_dim", builder.getI64IntegerAttr(0));
   }
   state.attributes.set(kTransportAttr,
-                       builder.getStringAttr(isDirect ? "direct" : "peer"));
+                       builder.getStringAttr(stringifyTransport(
+                           isDirect ? Transport::Direct : Transport::Peer)));
   return builder.create(state);
 }
 

@@ -263,6 +263,7 @@ static void setTimes(PlannedCollective &planned, const CommModel &comms,
   }
   planned.ncclUs = comms.predict(op, bytes, group, Transport::Nccl).us;
   planned.peerUs = comms.predict(move, moved, group, Transport::Peer).us;
+  planned.readUs = comms.predict(move, moved, group, Transport::Direct).us;
   planned.handshakeUs = comms.predict(move, 1, group, Transport::Peer).us;
   planned.sumUs = 1e6 * planned.extraBytes / model.getDevice().memoryBandwidth;
 }
@@ -422,7 +423,7 @@ void StepEstimate::update(unsigned number) {
   reader.us -= place.addedUs;
   place.addedUs = planned.usesPeer ? planned.sumUs : 0;
   if (isDirect)
-    place.addedUs = std::max(0.0, planned.peerUs - reader.us);
+    place.addedUs = std::max(0.0, planned.readUs - reader.us);
   reader.us += place.addedUs;
 }
 

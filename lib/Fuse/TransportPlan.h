@@ -34,9 +34,9 @@ struct PlannedCollective {
   bool isDirect = false;
   /// Predicted: by either transport alone, and what adding takes longer for it.
   double ncclUs = 0, peerUs = 0, sumUs = 0;
-  /// The hand-shake that is left of it if it is direct. Its reader then takes
-  /// as long as the copy would have, at least.
-  double handshakeUs = 0;
+  /// If it is direct: the hand-shake that is left of it, and what the link
+  /// takes for its reader.
+  double handshakeUs = 0, readUs = 0;
   /// Why it can't be carried so, and the reader or so that is in the way.
   std::optional<FusionRule> refusal;
   mlir::Operation *other = nullptr;

@@ -27,10 +27,6 @@ inline constexpr llvm::StringLiteral kPrefetchedAttr = "fusion.prefetched";
 inline constexpr llvm::StringLiteral kPrefetchBudgetAttr =
     "fusion.prefetch_budget";
 
-/// Value of `fusion.transport`: by `peer`, and what it brings is read where the
-/// other ranks have it, if that can be.
-inline constexpr llvm::StringLiteral kDirectTransport = "direct";
-
 /// The producer behind reshapes and awaits: its value has the same bytes.
 mlir::Value rootOf(mlir::Value value);
 

@@ -75,9 +75,8 @@ std::string MemoryPlanner::checkDirectReaders(Value result, int64_t pieces) {
 /// over.
 void MemoryPlanner::findDirectMoves() {
   for (const Step &step : commands.getSteps()) {
-    auto transport = step.op->getAttrOfType<StringAttr>(kTransportAttr);
-    if (!transport || transport != kDirectTransport ||
-        !isa<CommunicationOpInterface>(step.op))
+    if (!isa<CommunicationOpInterface>(step.op) ||
+        getTransport(step.op) != Transport::Direct)
       continue;
     int64_t pieces = countPieces(step.op);
     std::string reason;

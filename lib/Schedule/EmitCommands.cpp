@@ -137,7 +137,7 @@ DictionaryAttr MemoryPlanner::getDetails(Operation *op,
   if (Attribute bucket = op->getAttr(kBucketAttr))
     details.set("bucket", bucket);
   auto transport = op->getAttrOfType<StringAttr>(kTransportAttr);
-  if (transport && transport == kDirectTransport && !directMoves.contains(op))
+  if (getTransport(op) == Transport::Direct && !directMoves.contains(op))
     transport = builder.getStringAttr(stringifyTransport(Transport::Peer));
   if (transport)
     details.set("transport", transport);

@@ -131,8 +131,12 @@ class CudaRanks(unittest.TestCase):
                                 settings="devices=8,peers=0"), 5,
                     "NCCL, which ranks on GPUs need, not found")
 
+    def direct(self, steps=3):
+        """The same, but each reads what the other has where it is."""
+        return make(f"cuda:direct:64:{steps}", self.path / "d.fsn")
+
     def test_kernels_read_what_is_not_copied(self):
-        module = make("cuda:direct:64:3", self.path / "d.fsn")
+        module = self.direct()
         x = np.arange(64, dtype="f4") % 7
         folders = self.without_nccl()
         # One by one, each value has to be where an observer looks.
@@ -301,7 +305,7 @@ class CudaRanks(unittest.TestCase):
                 self.assertFalse(self.out.exists())
 
     def test_a_rank_that_is_killed_or_stopped_while_steps_are_replayed(self):
-        for module in (self.overlap(), self.swap()):
+        for module in (self.overlap(), self.swap(), self.direct()):
             for kind, code, part in (
                     (signal.SIGKILL, 7, "rank 1 was killed by signal 9"),
                     (signal.SIGSTOP, 8, "rank 1 stands still")):
@@ -321,9 +325,10 @@ class CudaRanks(unittest.TestCase):
                 ("1:stop:2", 8, "rank 1 stands still"),
                 ("1:fail:3", 5, "rank 1: the library failed (injected)")):
             with self.subTest(fault):
-                self.expect(self.within(20, self.swap(), 2, "--random-inputs",
-                                        1, "--collective-timeout", 2,
-                                        "--inject", fault), code, part)
+                for module in (self.swap(), self.direct()):
+                    self.expect(self.within(20, module, 2, "--random-inputs",
+                                            1, "--collective-timeout", 2,
+                                            "--inject", fault), code, part)
 
     def test_no_memory_for_the_copies_of_one_rank(self):
         self.expect(self.within(10, self.swap(), 2, "--random-inputs", 1,
@@ -331,10 +336,11 @@ class CudaRanks(unittest.TestCase):
 
     def test_a_thousand_replays_give_the_same_bits(self):
         x = np.arange(64, dtype="f4") % 7
-        self.expect(self.run_ranks(
-            self.swap(), 2, *self.swap_inputs(), "--repeat", 1000,
-            "--output-dir", self.out), 0)
-        np.testing.assert_array_equal(self.load(0, "y"), 4 * (2 * x - 2))
+        for module in (self.swap(), self.direct()):
+            self.expect(self.run_ranks(
+                module, 2, *self.swap_inputs(), "--repeat", 1000,
+                "--output-dir", self.out), 0)
+            np.testing.assert_array_equal(self.load(0, "y"), 4 * (2 * x - 2))
 
     def test_words_of_the_device_are_for_who_watches(self):
         for limit in (0, 20):

@@ -7,7 +7,7 @@
 // 10,000 bytes: 20 us of exp, 50 of the copy, 30 of the update and 10 for the sum, or a
 // hand-shake of 1, an update of 50 that the link takes, and a hand-shake: 110 against 72.
 // REMARK: [Passed] transport-sum
-// REMARK-SAME: us_direct=1.00
+// REMARK-SAME: us_direct=50.00
 // REMARK: [Passed] transport-step
 // REMARK-SAME: us_step=72.00, us_step_nccl=1050.00, us_step_peer=110.00
 // CHECK-LABEL: func @last

@@ -24,10 +24,11 @@
 
 namespace fusion {
 
-/// What carries a collective: NCCL's kernels, or copy engines.
-enum class Transport { Nccl, Peer };
+/// What carries a collective: NCCL's kernels, copy engines, or the kernels that
+/// read what it would bring, in the other ranks' memory.
+enum class Transport { Nccl, Peer, Direct };
 
-/// "nccl", "peer".
+/// "nccl", "peer", "direct".
 llvm::StringRef stringifyTransport(Transport transport);
 
 /// The ranks that a collective joins.
@@ -64,7 +65,8 @@ public:
   /// operand of all others.
   /// Where the device's file has measured the transport on the group's link,
   /// its times interpolated in log-log; of another number of ranks, scaled by
-  /// hops and by what a rank sends. Else by the terms of the link.
+  /// hops and by what a rank sends. Else by the terms of the link. `Direct`: of
+  /// a kernel that only reads; where that was not measured, as `Peer`.
   CommCost predict(CommOp op, double bytes, const CommGroup &group,
                    Transport transport = Transport::Nccl) const;
 
@@ -143,12 +145,12 @@ struct Timeline {
 };
 
 /// Runs the steps: those of a stream in order, each behind what it waits for.
-/// Kernels of several streams share the device evenly: that one waits for memory
-/// where another one computes is no gain that is counted.
-/// At any moment a kernel beside a collective takes 1 + slowdown as long (the
-/// largest, of several), a collective 1 + slowdown_comm times the number of
-/// those that share its wires; kernels that use the same wires count as one of
-/// them, and share them too. Waits on later steps are ignored.
+/// Kernels of several streams share the device evenly: that one waits for
+/// memory where another one computes is no gain that is counted. At any moment
+/// a kernel beside a collective takes 1 + slowdown as long (the largest, of
+/// several), a collective 1 + slowdown_comm times the number of those that
+/// share its wires; kernels that use the same wires count as one of them, and
+/// share them too. Waits on later steps are ignored.
 Timeline simulate(llvm::ArrayRef<TimedStep> steps, const CommModel &model);
 
 } // namespace fusion

@@ -22,8 +22,9 @@ inline constexpr llvm::StringLiteral kViewAttr = "fusion.view";
 /// offsets. It is a step, for lifetimes, but no command.
 inline constexpr llvm::StringLiteral kPiecesAttr = "fusion.pieces";
 
-/// Attribute of a collective: what carries it between GPUs, "nccl" or "peer".
-/// Without it the runtime chooses.
+/// Attribute of a collective: what carries it between GPUs, "nccl" or "peer";
+/// "direct": by peer, or not at all, if its readers can be given the other
+/// ranks' memory. Without it the runtime chooses.
 inline constexpr llvm::StringLiteral kTransportAttr = "fusion.transport";
 
 /// Attribute of an addition that is not the last of a sum over ranks: a sum of

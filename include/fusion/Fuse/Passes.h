@@ -57,7 +57,8 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
       llvm::cl::init(0)};
   Option<std::string> transport{
       *this, "transport",
-      llvm::cl::desc("What carries collectives between GPUs: auto, nccl, peer"),
+      llvm::cl::desc("What carries collectives between GPUs: auto, nccl, peer, "
+                     "direct"),
       llvm::cl::init("auto")};
   ListOption<std::string> noFuse{
       *this, "no-fuse",

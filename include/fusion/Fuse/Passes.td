@@ -430,7 +430,9 @@ def ReduceInConsumers : Pass<"fusion-reduce-in-consumers", "::mlir::func::FuncOp
     ranks, accumulated in f64 (f32 where that is the same), rounded once. Vertical
     fusion then computes them in the kernels that read them.
 
-    `transport` is `peer`: wherever that is legal; `nccl`: nowhere; `auto`: as the
+    `transport` is `peer`: wherever that is legal; `direct`: the same, and the
+    kernels that read a sum read the other ranks' tensors where they are, if the
+    schedule finds that they can; `nccl`: nowhere; `auto`: as the
     device file predicts the shorter step, for each collective; without its
     `comm.transports`, nothing is done.
 
@@ -466,7 +468,7 @@ def ReduceInConsumers : Pass<"fusion-reduce-in-consumers", "::mlir::func::FuncOp
     ```
   }];
   let options = [
-    Option<"transport", "transport", "std::string", "\"auto\"", "auto, nccl or peer">,
+    Option<"transport", "transport", "std::string", "\"auto\"", "auto, nccl, peer or direct">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes of intermediates, 0: the device's memory">,
     Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
     Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">

@@ -91,6 +91,23 @@ TEST(CommModel, MeasuredTransports) {
   EXPECT_EQ(predict(CommOp::Permute, 1e7, 1).us, 0);
 }
 
+/// What kernels take that read other ranks' memory: as copies, unless measured.
+TEST(CommModel, DirectReads) {
+  auto predict = [](const std::string &text, CommOp op, double bytes) {
+    return CommModel(makeDevice(text))
+        .predict(op, bytes, {2, 2}, Transport::Direct)
+        .us;
+  };
+  std::string text = kMeasured;
+  EXPECT_DOUBLE_EQ(predict(text, CommOp::Permute, 1e7), 100);
+  llvm::StringRef list = "\"transports\": [";
+  text.insert(text.find(list) + list.size(), R"(
+    {"name": "direct", "link": "wire", "ranks": 2, "ops": {
+       "collective_permute": {"bytes": [1e7], "us": [120]}}},)");
+  EXPECT_DOUBLE_EQ(predict(text, CommOp::Permute, 1e7), 120);
+  EXPECT_DOUBLE_EQ(predict(text, CommOp::AllGather, 1e6), 12);
+}
+
 TEST(CommModel, TransportsAreChecked) {
   auto error = [](llvm::StringRef entry) {
     return parseError((R"({"slowdown_compute": 0, "slowdown_comm": 0,
