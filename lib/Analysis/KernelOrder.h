@@ -21,7 +21,10 @@ public:
   KernelOrder(const OverlapGraph &graph, const LiveBytes &live);
 
   llvm::ArrayRef<unsigned> get() const { return order; }
-  void set(std::vector<unsigned> better) { order = std::move(better); }
+  void set(std::vector<unsigned> better) {
+    order = std::move(better);
+    sent.assign(order.size(), false);
+  }
 
   /// An order in which kernels come behind what the most exposed collective of
   /// `plan` waits for, as many as it takes; nullopt if none is left to try. No
@@ -29,18 +32,31 @@ public:
   std::optional<std::vector<unsigned>> propose(const OverlapPlan &plan);
 
 private:
+  /// What a collective needs, and where its last kernel is.
+  struct Need {
+    std::vector<bool> has;
+    unsigned anchor = 0;
+  };
+  Need findNeed(unsigned comm, llvm::ArrayRef<unsigned> position) const;
+  std::vector<unsigned> getPositions() const;
+  /// The order with kernels behind the one at `anchor`.
+  std::vector<unsigned> moveTo(unsigned anchor,
+                               llvm::ArrayRef<unsigned> kernels) const;
+  /// All that other collectives wait for comes later.
   std::optional<std::vector<unsigned>> delayFor(unsigned comm,
                                                 double exposedUs);
+  /// The kernels just before `comm` that it does not need come behind it.
+  std::optional<std::vector<unsigned>> sendEarlier(unsigned comm,
+                                                   double exposedUs);
   int64_t getPeak(llvm::ArrayRef<unsigned> position,
-                  const llvm::DenseSet<unsigned> &delayed,
-                  unsigned anchor) const;
+                  llvm::ArrayRef<unsigned> kernels, unsigned anchor) const;
 
   const OverlapGraph &graph;
   const LiveBytes &live;
   std::vector<unsigned> order;
   /// By collective: the kernels that only it waits for, in program order.
   std::vector<llvm::SmallVector<unsigned, 1>> own;
-  std::vector<bool> tried; ///< by collective
+  std::vector<bool> delayed, sent; ///< by collective: whether it was tried
 };
 
 } // namespace fusion

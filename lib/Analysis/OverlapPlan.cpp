@@ -19,10 +19,11 @@
 using namespace mlir;
 using namespace fusion;
 
-/// Orders that are tried, and nodes of all of them together; what share of the
-/// step a better one takes at most.
-static constexpr size_t kMaxTrials = 8, kTrialNodes = 1 << 17;
-static constexpr double kNoticeable = 1 - 1e-4;
+/// Orders that are tried, and nodes of all of them together.
+static constexpr size_t kMaxTrials = 16, kTrialNodes = 1 << 17;
+
+/// Microseconds that are no difference.
+static constexpr double kSameUs = 1e-3;
 
 /// How many bytes more than in the given order a better one may need: small
 /// values that stand elsewhere.
@@ -429,7 +430,7 @@ OverlapPlan fusion::planOverlap(const OverlapGraph &graph, StepPrices &prices) {
       break;
     OverlapPlan trial = planInOrder(graph, prices, *better);
     trial.overlappedBytes = measure(trial.items);
-    if (trial.overlapped.stepUs > kNoticeable * plan.overlapped.stepUs ||
+    if (trial.overlapped.stepUs > plan.overlapped.stepUs - kSameUs ||
         trial.overlappedBytes > kSameBytes * mostBytes)
       continue;
     plan = std::move(trial);
@@ -444,4 +445,14 @@ OverlapPlan fusion::planOverlap(const OverlapGraph &graph, StepPrices &prices) {
   plan.serial = simulate(steps, prices.getComms());
   plan.serialBytes = measure(inOrder);
   return plan;
+}
+
+FailureOr<Timeline> fusion::predictStep(func::FuncOp function,
+                                        const CostModel &costs, bool overlap) {
+  CommModel comms(costs.getDevice());
+  FailureOr<StepPrices> prices = StepPrices::create(function, costs, comms);
+  if (failed(prices))
+    return failure();
+  OverlapPlan plan = planOverlap(OverlapGraph(function, &*prices), *prices);
+  return overlap ? plan.getTimeline() : plan.serial;
 }

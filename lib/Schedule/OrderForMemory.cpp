@@ -235,8 +235,8 @@ struct OrderForMemory final : fusion::impl::OrderForMemoryBase<OrderForMemory> {
       return markAllAnalysesPreserved();
     Block &block = main.getBody().front();
     bool sends = !block.getOps<CommunicationOpInterface>().empty();
-    Timeline before, after;
-    if (sends && failed(predict(main, before)))
+    FailureOr<Timeline> before = Timeline(), after = Timeline();
+    if (sends && failed(before = predictStep(main, *costs)))
       return signalPassFailure();
     SmallVector<Operation *> order, given;
     for (const Step &step : commands->getSteps())
@@ -244,14 +244,14 @@ struct OrderForMemory final : fusion::impl::OrderForMemoryBase<OrderForMemory> {
     for (unsigned step : plan.order)
       order.push_back(given[step]);
     reorder(block, order);
-    if (sends && failed(predict(main, after)))
+    if (sends && failed(after = predictStep(main, *costs)))
       return signalPassFailure();
     auto options = remark::RemarkOpts::name("order-memory")
                        .category("fusion")
                        .function(function);
     // What was computed beside a collective may stand elsewhere now.
-    if (after.exposedUs > before.exposedUs + kSameUs ||
-        after.stepUs > before.stepUs + kSameUs) {
+    if (after->exposedUs > before->exposedUs + kSameUs ||
+        after->stepUs > before->stepUs + kSameUs) {
       reorder(block, given);
       remark::missed(main.getLoc(), options)
           << remark::reason("a collective would be waited for longer")
@@ -267,19 +267,6 @@ struct OrderForMemory final : fusion::impl::OrderForMemoryBase<OrderForMemory> {
   }
 
 private:
-  /// The timeline that fusion-overlap-collectives would make of `main`.
-  LogicalResult predict(func::FuncOp main, Timeline &timeline) {
-    CommModel comms(costs->getDevice());
-    FailureOr<StepPrices> prices = StepPrices::create(main, *costs, comms);
-    if (failed(prices))
-      return failure();
-    OverlapPlan plan = planOverlap(OverlapGraph(main, &*prices), *prices);
-    bool isSerial =
-        plan.numStarted == 0 || plan.overlapped.stepUs > plan.serial.stepUs;
-    timeline = isSerial ? plan.serial : plan.overlapped;
-    return success();
-  }
-
   std::shared_ptr<CostModel> costs;
 };
 

@@ -52,7 +52,7 @@ struct OverlapCollectives final
     OverlapGraph graph(main, &*prices);
     OverlapPlan plan = planOverlap(graph, *prices);
     main->setAttr(kOverlappedAttr, UnitAttr::get(&getContext()));
-    if (plan.numStarted == 0 || plan.overlapped.stepUs > plan.serial.stepUs) {
+    if (plan.isSerial()) {
       refuse(main, graph, plan);
       return;
     }

@@ -58,6 +58,15 @@ struct OverlapPlan {
   int64_t serialBytes = 0, overlappedBytes = 0;
   std::vector<TimedStep> steps; ///< of the overlapped schedule
   std::vector<unsigned> nodeOf; ///< step -> node
+
+  /// Whether the ops are better left one after the other.
+  bool isSerial() const {
+    return numStarted == 0 || overlapped.stepUs > serial.stepUs;
+  }
+  /// Of the schedule that fusion-overlap-collectives makes.
+  const Timeline &getTimeline() const {
+    return isSerial() ? serial : overlapped;
+  }
 };
 
 /// The stream of a collective: 1 reductions, 2 gathers, 3 others.
@@ -66,6 +75,13 @@ unsigned getCommStream(mlir::Operation *op);
 /// Deterministic; n log n in the nodes and their edges, for each of few orders
 /// that are tried.
 OverlapPlan planOverlap(const OverlapGraph &graph, StepPrices &prices);
+
+/// What a step of `function` would take as it is now: scheduled by planOverlap
+/// or, without `overlap`, one op after the other. Fails with an error where
+/// sizes are no functions of the batch.
+mlir::FailureOr<Timeline> predictStep(mlir::func::FuncOp function,
+                                      const CostModel &costs,
+                                      bool overlap = true);
 
 } // namespace fusion
 

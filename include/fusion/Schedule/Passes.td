@@ -173,11 +173,12 @@ def OverlapCollectives : Pass<"fusion-overlap-collectives", "::mlir::ModuleOp"> 
     List scheduling by predicted times. A collective starts, in an asynchronous
     region, as soon as its operands are ready, and is awaited by its first reader;
     kernels keep their order, but one that would wait for a collective lets others
-    go on, and kernels that only a shorter collective waits for go behind what a
-    longer one needs if that hides more of it and no more bytes are alive at once.
-    Collectives start in the order in which they are ready, ties in program order:
-    the same on every rank. One whose result only another collective reads is
-    awaited in that one's region. Streams: 1 reductions, 2 gathers, 3 others. An op
+    go on. Kernels that only a shorter collective waits for go behind what a longer
+    one needs, and kernels that an exposed collective does not need behind it, if
+    that makes the step shorter and no more bytes are alive at once. Collectives
+    start in the order in which they are ready, ties in program order: the same on
+    every rank. One whose result only another collective reads is awaited in that
+    one's region. Streams: 1 reductions, 2 gathers, 3 others. An op
     with effects that are not known may communicate: nothing crosses it.
 
     Requires: a graph of one block.
