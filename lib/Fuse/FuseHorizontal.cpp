@@ -81,8 +81,36 @@ static void emitRefusal(const HorizontalGraph &graph,
     addTimes(remark, *refusal.times);
 }
 
-static void emitDecisions(const HorizontalGraph &graph,
+static void emitExposure(FunctionOpInterface function,
+                         const ExposureChange &exposure) {
+  auto options = remark::RemarkOpts::name("horizontal-exposed")
+                     .category("fusion")
+                     .function(function.getName());
+  // What is a difference to HiddenLaunches.
+  bool isMore = exposure.exposedUs > exposure.apartUs + 1e-3;
+  auto add = [&](auto remark, StringRef text) {
+    remark << remark::reason("{0}", text);
+    for (auto [name, us] : {std::pair("us_exposed_all", exposure.allUs),
+                            std::pair("us_exposed", exposure.exposedUs),
+                            std::pair("us_exposed_apart", exposure.apartUs),
+                            std::pair("us_step", exposure.stepUs),
+                            std::pair("us_step_all", exposure.allStepUs)})
+      remark << remark::metric(name, llvm::formatv("{0:f2}", us).str());
+  };
+  if (isMore)
+    add(remark::missed(function.getLoc(), options),
+        "more communication is exposed than by the groups apart: with fewer "
+        "launches the step would be too much longer");
+  else
+    add(remark::passed(function.getLoc(), options),
+        "no more communication is exposed than by the groups apart");
+}
+
+static void emitDecisions(FunctionOpInterface function,
+                          const HorizontalGraph &graph,
                           const HorizontalPlan &plan) {
+  if (plan.exposure)
+    emitExposure(function, *plan.exposure);
   for (const PlannedLaunch &launch : plan.launches)
     if (launch.members.size() > 1)
       emitLaunch(graph, launch);
@@ -137,7 +165,7 @@ struct FuseHorizontal
                             recorder.getRequest(), plan)))
       return failure();
     if (getContext().getRemarkEngine())
-      emitDecisions(graph, plan);
+      emitDecisions(function, graph, plan);
     recorder.record(plan);
     return recorder.finish(block);
   }

@@ -50,6 +50,16 @@ struct RequestedLaunches {
   llvm::SmallVector<bool, 0> isFixed;
 };
 
+/// Predicted microseconds of a step whose launches would expose more
+/// communication than the groups apart.
+struct ExposureChange {
+  double allUs = 0;     ///< exposed with all launches
+  double exposedUs = 0; ///< with those that are left
+  double apartUs = 0;   ///< without any
+  double stepUs = 0;    ///< of the step with those that are left
+  double allStepUs = 0; ///< with all of them
+};
+
 struct HorizontalPlan {
   /// Nodes and launches (with more than one member), in an order in which each
   /// comes after those that it reads; empty if nothing is to be done.
@@ -57,6 +67,7 @@ struct HorizontalPlan {
   llvm::SmallVector<HorizontalRefusal, 0> refusals;
   /// Nodes that were taken out of launches (HiddenLaunches.h).
   llvm::SmallVector<unsigned> apart;
+  std::optional<ExposureChange> exposure;
   /// Whether the launches could be ordered; false is a defect of planning.
   bool isAcyclic = true;
 

@@ -14,6 +14,7 @@
 // CHECK-LABEL: func @beside
 // CHECK-NOT: fusion.group horizontal
 // CHECK: return
+// REMARK: [Passed] horizontal-exposed | {{.*}}no more communication is exposed than by the groups apart", us_exposed=
 // REMARK: [Missed] horizontal-hidden | {{.*}} ops=exp
 fusion.mesh @m(dp = 2)
 func.func @beside(%a: tensor<8xf32>, %b: tensor<9xf32>, %g: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<9xf32>) {

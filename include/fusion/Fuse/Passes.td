@@ -547,7 +547,8 @@ def FuseHorizontal : Pass<"fusion-fuse-horizontal", "::mlir::func::FuncOp"> {
     A launch that the cost model finds slower than its members, one after the other
     or on several streams, is left out. Where the function communicates and more of
     it would be exposed than without launches, members of launches that run while a
-    collective is waited for are left apart.
+    collective is waited for are left apart, or whole launches, as few as it takes,
+    unless the step gets more than 1 % longer.
 
     Requires: one block; every op in a group (fusion-fuse-vertical).
     Ensures: members keep their order; a launch stands where its last member stood.
@@ -555,7 +556,9 @@ def FuseHorizontal : Pass<"fusion-fuse-horizontal", "::mlir::func::FuncOp"> {
     idempotent); groups with rng_uniform; anything across ops with effects.
     Reports: each launch (`fuse-horizontal`) with the predicted microseconds of the
     three ways, and for each two neighbouring groups of one key that stay apart the
-    rule that keeps them so, with value and limit.
+    rule that keeps them so, with value and limit; what all launches would expose
+    more (`horizontal-exposed`), and each group left apart for it
+    (`horizontal-hidden`).
 
     Before:
     ```mlir

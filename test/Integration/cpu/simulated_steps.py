@@ -82,10 +82,9 @@ def launches(folder):
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for (path, device, ranks), ((step, exposed), (step_apart, exposed_apart)) in zip(cases, pool.map(both, cases)):
-            # Printed with one digit; launches are chosen before groups become views, and three cases
-            # expose up to 0.25 % of a step.
+            # Printed with one digit.
             checks.check(f"launches: {path.stem} on {ranks} x {Path(device).stem}: nothing more is exposed",
-                         exposed <= exposed_apart + 0.05 + 0.0025 * step and step <= step_apart + 0.05,
+                         exposed <= exposed_apart + 0.05 and step <= step_apart + 0.05,
                          f"exposed {exposed} us of {step}, apart {exposed_apart} of {step_apart}")
 
 
