@@ -64,6 +64,21 @@ TEST_F(WatchTest, NamesTheRankThatHasNotCome) {
             std::string::npos);
 }
 
+TEST_F(WatchTest, SaysWhatACommandWithoutANameDoes) {
+  Command &last = module.program.commands[6];
+  last.kind = CommandKind::Wait;
+  last.name.clear();
+  module.program.commands[7].name.clear();
+  Watch watch(module.program, 2);
+  std::string message = lookFor(watch, 2.2).message();
+  EXPECT_NE(message.find("rank 2 last did command 6 (wait), 1 collectives"),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("rank 0 waits in command 7 (all_reduce), 2 coll"),
+            std::string::npos)
+      << message;
+}
+
 TEST_F(WatchTest, AnyStepOfAnyRankIsProgress) {
   Watch watch(module.program, 2);
   for (int i = 0; i < 10; ++i) {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "Watch.h"
+#include "CommandText.h"
 #include "Communicator.h"
 #include "Frames.h"
 #include "Text.h"
@@ -142,8 +143,7 @@ std::string Watch::where(const RankView &rank) const {
       at->command >= program.commands.size())
     return "is before its first command";
   const Command &command = program.commands[at->command];
-  std::string name = "command " + std::to_string(at->command) + " '" +
-                     escape(command.name, 256) + "'";
+  std::string name = commandText(program, at->command, 256);
   if (command.kind == CommandKind::Collective)
     name += std::string(" (") + collectiveName(command.collective.op) + ")";
   bool inside = at->state == StreamProgress::Collective;

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "VerifySchedule.h"
 #include "Checked.h"
+#include "CommandText.h"
 #include "Limits.h"
 #include "Text.h"
 
@@ -92,11 +93,9 @@ private:
 Status ScheduleVerifier::bad(const std::string &what) {
   if (now.command >= program.commands.size())
     return Status(Code::BadProgram, "schedule: " + what);
-  const std::string &name = program.commands[now.command].name;
   return Status(Code::BadProgram,
-                "schedule: command " + std::to_string(now.command) + " '" +
-                    escape(name) + "': " + what,
-                name);
+                "schedule: " + commandText(program, now.command) + ": " + what,
+                program.commands[now.command].name);
 }
 
 Status ScheduleVerifier::race(const char *first, const Access &other,

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Plan.h"
 #include "Checked.h"
+#include "CommandText.h"
 #include "Text.h"
 #include "Threads.h"
 
@@ -160,8 +161,7 @@ Status Plan::runCollective(const Step &step, const PlanContext &context) {
   if (progress)
     progress->enter(step.command, StreamProgress::Running);
   return Status(status.code(),
-                "command " + std::to_string(step.command) + " '" +
-                    escape(command.name) + "' (" +
+                commandText(*program, step.command) + " (" +
                     collectiveName(command.collective.op) +
                     "): " + status.message(),
                 command.name, status.rank());

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "FaultReport.h"
+#include "CommandText.h"
 #include "Communicator.h"
 #include "Text.h"
 #include "Watch.h"
@@ -25,6 +26,8 @@ static std::string commandText(const Program &program, uint32_t index) {
   std::string kind = command.kind == CommandKind::Collective
                          ? collectiveName(command.collective.op)
                          : "step";
+  if (command.name.empty())
+    return commandKind(command.kind);
   return kind + " '" + escape(command.name, 128) + "'";
 }
 

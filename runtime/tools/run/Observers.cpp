@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "Observers.h"
 #include "Checked.h"
+#include "CommandText.h"
 #include "Communicator.h"
 #include "FloatBits.h"
 #include "Inspect.h"
@@ -147,10 +148,9 @@ void NanObserver::after(size_t index) {
   const Command &command = program.commands[index];
   if (!found.ok() || inputHadNan || !commandHasNan(command, true))
     return;
-  found =
-      Status(Code::CheckFailed,
-             "command " + std::to_string(index) + " '" + escape(command.name) +
-                 "' (" + escape(describe(session.module(), command)) +
-                 ") made a NaN from inputs that have none",
-             command.name);
+  found = Status(Code::CheckFailed,
+                 commandText(program, index) + " (" +
+                     escape(describe(session.module(), command)) +
+                     ") made a NaN from inputs that have none",
+                 command.name);
 }
