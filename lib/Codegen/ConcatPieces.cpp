@@ -9,6 +9,7 @@
 #include "Emitters.h"
 #include "GroupHash.h"
 
+#include "fusion/Analysis/CommSchedule.h"
 #include "fusion/IR/TensorData.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -42,8 +43,7 @@ static bool isMadeForOne(Value value) {
       continue;
     }
     auto group = dyn_cast_or_null<GroupOp>(op);
-    return group && !group->hasAttr("fusion.view") &&
-           !group->hasAttr("fusion.pieces");
+    return group && !group->hasAttr(kViewAttr) && !group->hasAttr(kPiecesAttr);
   }
   return false;
 }
@@ -92,7 +92,6 @@ bool codegen::markPieces(GroupOp group) {
     offsets[index] = offset;
     offset += cast<RankedTensorType>(input.getType()).getNumElements() * width;
   }
-  group->setAttr("fusion.pieces",
-                 OpBuilder(group).getDenseI64ArrayAttr(offsets));
+  group->setAttr(kPiecesAttr, OpBuilder(group).getDenseI64ArrayAttr(offsets));
   return true;
 }

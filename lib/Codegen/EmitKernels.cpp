@@ -9,6 +9,7 @@
 #include "Emitters.h"
 #include "GroupHash.h"
 
+#include "fusion/Analysis/CommSchedule.h"
 #include "fusion/Analysis/LibraryRules.h"
 #include "fusion/Codegen/Passes.h"
 
@@ -552,7 +553,7 @@ void EmitKernels::runOnOperation() {
             << remark::reason("what it takes lies together in its input: no "
                               "bytes move");
     for (GroupOp group : function.getOps<GroupOp>())
-      if (!group->hasAttr("fusion.view") && markPieces(group))
+      if (!group->hasAttr(kViewAttr) && markPieces(group))
         remark::passed(
             group.getLoc(),
             remark::RemarkOpts::name("concat-in-place").category("fusion"))
@@ -560,8 +561,8 @@ void EmitKernels::runOnOperation() {
                               "it: no bytes move");
     function.walk([&](GroupOp group) {
       if (!group.getKernelAttr() && !group->hasAttr("fusion.call") &&
-          !group->hasAttr("fusion.view") && !group->hasAttr("fusion.pieces") &&
-          !group->getParentOp()->hasAttr("fusion.view"))
+          !group->hasAttr(kViewAttr) && !group->hasAttr(kPiecesAttr) &&
+          !group->getParentOp()->hasAttr(kViewAttr))
         groups.push_back(group);
     });
   }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "GroupHash.h"
+#include "fusion/Analysis/CommSchedule.h"
 
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -37,7 +38,7 @@ int64_t codegen::findAlignment(Value value) {
   while (true) {
     value = getBuffer(value);
     auto group = value.getDefiningOp<GroupOp>();
-    auto views = group ? group->getAttrOfType<DenseI64ArrayAttr>("fusion.view")
+    auto views = group ? group->getAttrOfType<DenseI64ArrayAttr>(kViewAttr)
                        : DenseI64ArrayAttr();
     if (!views)
       return alignment;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/IR/ShardingNames.h"
 
 #include "mlir/Bytecode/BytecodeImplementation.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -24,9 +25,6 @@ using namespace fusion;
 
 #define GET_ATTRDEF_CLASSES
 #include "fusion/IR/FusionAttributes.cpp.inc"
-
-/// How an argument is cut over the mesh.
-static constexpr llvm::StringLiteral kShardingAttr = "fusion.sharding";
 
 namespace {
 

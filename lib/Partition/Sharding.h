@@ -12,6 +12,7 @@
 #define FUSION_LIB_PARTITION_SHARDING_H
 
 #include "fusion/IR/FusionDialect.h"
+#include "fusion/IR/ShardingNames.h"
 
 namespace fusion {
 
@@ -90,8 +91,6 @@ parseSharding(mlir::Attribute attribute, mlir::RankedTensorType type,
 mlir::ArrayAttr getShardingAttr(const Sharding &sharding, const Mesh &mesh);
 
 /// Names of the attributes of arguments and results.
-constexpr llvm::StringLiteral kShardingAttr = "fusion.sharding";
-constexpr llvm::StringLiteral kGlobalShapeAttr = "fusion.global_shape";
 constexpr llvm::StringLiteral kPartitionedAttr = "fusion.partitioned";
 constexpr llvm::StringLiteral kRoleAttr = "fusion.role";
 constexpr llvm::StringLiteral kBatchArgAttr = "fusion.batch_arg";

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "MemoryPlanner.h"
+#include "fusion/IR/ShardingNames.h"
 #include "fusion/IR/TensorData.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -61,9 +62,9 @@ static std::string portName(StringAttr name, StringRef fallback,
 static void copySharding(DictionaryAttr attributes, PortOp port) {
   if (!attributes)
     return;
-  if (Attribute sharding = attributes.get("fusion.sharding"))
+  if (Attribute sharding = attributes.get(kShardingAttr))
     port->setAttr("sharding", sharding);
-  if (Attribute shape = attributes.get("fusion.global_shape"))
+  if (Attribute shape = attributes.get(kGlobalShapeAttr))
     port->setAttr("global_shape", shape);
 }
 

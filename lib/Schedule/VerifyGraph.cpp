@@ -9,6 +9,7 @@
 #include "ArenaPlan.h"
 #include "CommandOrder.h"
 #include "fusion/Analysis/FusionLegality.h"
+#include "fusion/IR/ShardingNames.h"
 #include "fusion/Schedule/Passes.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -103,7 +104,7 @@ std::string Uniformity::explain(Value value) {
       unsigned number = argument.getArgNumber();
       // An argument is the same on all ranks if it is said to be replicated.
       auto sharding =
-          function.getArgAttrOfType<ArrayAttr>(number, "fusion.sharding");
+          function.getArgAttrOfType<ArrayAttr>(number, kShardingAttr);
       if (sharding && llvm::all_of(sharding, [](Attribute axes) {
             auto list = dyn_cast<ArrayAttr>(axes);
             return list && list.empty();
