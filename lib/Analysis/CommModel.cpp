@@ -29,9 +29,11 @@ CommGroup fusion::getCommGroup(llvm::ArrayRef<int64_t> axisSizes,
   return group;
 }
 
-/// For a device of which nothing is known.
+/// For a device of which nothing is known: a network's order of magnitude, and
+/// the mean of what collectives cost kernels (arXiv 2507.03114).
 static DeviceComm getUnknownComm() {
   DeviceComm comm;
+  comm.slowdownCompute = 0.19;
   CommLink &link = comm.links.emplace_back();
   link.name = "unknown";
   link.protocols.push_back({20, 0, 10e9, false});

@@ -62,7 +62,7 @@ public:
   BucketPlanner(Block &block, const BucketLimits &limits,
                 const FusionLegality &legality, const CostModel &model)
       : block(block), limits(limits), legality(legality), model(model),
-        comm(model.getDevice()), contention(getContention(model.getDevice())) {}
+        comm(model.getDevice()), contention(comm.getComm().slowdownCompute) {}
 
   BucketPlan run();
 

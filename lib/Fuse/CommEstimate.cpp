@@ -12,18 +12,10 @@ using namespace fusion;
 /// A tensor that is large.
 static constexpr double kLargeBytes = 25 << 20;
 
-/// Of devices of which nothing is known: the mean that arXiv 2507.03114 found
-/// over many kernels.
-static constexpr double kContention = 0.19;
-
 CollectiveCost::CollectiveCost(Operation *collective, const CommModel &model)
     : model(&model), op(*getCommOp(collective)),
       group(getCommGroup(cast<CommunicationOpInterface>(collective))) {
   CommCost large = model.predict(op, kLargeBytes, group);
   latencyUs = large.fixedUs;
   usPerByte = (large.us - large.fixedUs) / kLargeBytes;
-}
-
-double fusion::getContention(const DeviceModel &device) {
-  return device.comm ? device.comm->slowdownCompute : kContention;
 }

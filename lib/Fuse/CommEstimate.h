@@ -33,9 +33,6 @@ private:
   CommGroup group;
 };
 
-/// Share of its speed that computation loses while a collective runs beside it.
-double getContention(const DeviceModel &device);
-
 } // namespace fusion
 
 #endif // FUSION_LIB_FUSE_COMMESTIMATE_H

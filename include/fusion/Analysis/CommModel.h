@@ -55,8 +55,8 @@ struct CommCost {
 
 class CommModel {
 public:
-  /// Without a `comm` block in the device's file: 20 us and 10 GB/s a link,
-  /// and nothing is slowed.
+  /// Without a `comm` block in the device's file: 20 us and 10 GB/s, any number
+  /// of ranks, kernels 19 % longer beside a collective.
   explicit CommModel(const DeviceModel &device);
 
   const DeviceComm &getComm() const { return comm; }

@@ -108,6 +108,14 @@ TEST(CommModel, DirectReads) {
   EXPECT_DOUBLE_EQ(predict(text, CommOp::AllGather, 1e6), 12);
 }
 
+TEST(CommModel, NothingIsKnown) {
+  CommModel model(makeRoundDevice());
+  // 20 us, and an eighth of 1e6 bytes stays: 2 * 7 / 8 * 1e6 / 1e10.
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::AllReduce, 1e6, {8, 8}).us, 195);
+  EXPECT_DOUBLE_EQ(model.getSlowdown(nullptr), 0.19);
+  EXPECT_DOUBLE_EQ(model.getComm().slowdownComm, 0);
+}
+
 TEST(CommModel, TransportsAreChecked) {
   auto error = [](llvm::StringRef entry) {
     return parseError((R"({"slowdown_compute": 0, "slowdown_comm": 0,
