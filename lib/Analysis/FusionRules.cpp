@@ -228,6 +228,11 @@ static constexpr FusionRuleInfo kRules[] = {
      "the op needs the whole dimension that is cut"},
     {FusionRule::PartitionConflict, "partition-conflict", false,
      "the op is split along another dimension, which moves fewer bytes"},
+    {FusionRule::NarrowGather, "narrow-gather", true,
+     "elements are gathered in the narrower of the types they are cast to and "
+     "from"},
+    {FusionRule::NarrowReader, "narrow-reader", false,
+     "a reader needs the gathered elements as wide as they are"},
 };
 
 llvm::ArrayRef<FusionRuleInfo> fusion::getFusionRules() { return kRules; }

@@ -459,4 +459,5 @@ struct Partition final : fusion::impl::PartitionBase<Partition> {
 void fusion::buildPartitionPipeline(OpPassManager &manager,
                                     const PartitionOptions &options) {
   manager.addPass(createPartition(options));
+  manager.addNestedPass<func::FuncOp>(createNarrowGathers());
 }

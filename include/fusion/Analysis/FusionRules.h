@@ -131,6 +131,8 @@ enum class FusionRule : unsigned {
   PartitionStored,
   PartitionWhole,
   PartitionConflict,
+  NarrowGather,
+  NarrowReader,
 };
 
 /// One row of the table.

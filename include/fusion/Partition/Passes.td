@@ -47,4 +47,41 @@ def Partition : Pass<"fusion-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
+def NarrowGathers : Pass<"fusion-narrow-gathers", "::mlir::func::FuncOp"> {
+  let summary = "gathers elements in the narrower of the types they are cast to";
+  let description = [{
+    A cast that makes elements narrower moves from behind an `all_gather` ahead of
+    it, through what only moves elements (a lookup of rows, reshapes, transposes,
+    slices); one that widens them moves from ahead of it behind it. Both halve the
+    bytes of an f32 that is used as bf16, and no bit changes: casts and moves work
+    on each element alone.
+
+    Requires: collectives of one operand, as they are before buckets.
+    Ensures: the same values.
+    Leaves alone: what any reader needs wide, or in two narrow types.
+    Reports: `narrow-gather` with both types, or `narrow-reader`.
+
+    Before:
+    ```mlir
+    fusion.mesh @mesh(dp = 2)
+    func.func @main(%x: tensor<2x4xf32>, %i: tensor<3xi64>) -> tensor<3x4xbf16> {
+      %0 = fusion.all_gather %x dim = 0 on @mesh[dp] : (tensor<2x4xf32>) -> tensor<4x4xf32>
+      %1 = fusion.gather %0, %i axis = 0 : tensor<4x4xf32>, tensor<3xi64>
+      %2 = fusion.cast %1 : tensor<3x4xf32> to tensor<3x4xbf16>
+      return %2 : tensor<3x4xbf16>
+    }
+    ```
+    After:
+    ```mlir
+    func.func @main(%x: tensor<2x4xf32>, %i: tensor<3xi64>) -> tensor<3x4xbf16> {
+      %0 = fusion.cast %x : tensor<2x4xf32> to tensor<2x4xbf16>
+      %1 = fusion.all_gather %0 dim = 0 on @mesh[dp] : (tensor<2x4xbf16>) -> tensor<4x4xbf16>
+      %2 = fusion.gather %1, %i axis = 0 : tensor<4x4xbf16>, tensor<3xi64>
+      return %2 : tensor<3x4xbf16>
+    }
+    ```
+  }];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 #endif // FUSION_PARTITION_PASSES_TD
