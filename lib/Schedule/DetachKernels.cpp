@@ -24,9 +24,6 @@ namespace fusion {
 using namespace mlir;
 using namespace fusion;
 
-/// Behind those of collectives, which go first on the device.
-static constexpr int64_t kStream = 4;
-
 /// Bytes read for one that is written, and those below which a launch gains
 /// nothing from company.
 static constexpr int64_t kReadForWritten = 64, kLeastRead = 1 << 20;
@@ -160,14 +157,16 @@ static Operation *findPlace(Operation *op) {
   return op;
 }
 
-/// Puts the kernel into a region, awaited at `at`; returns the await.
-static Operation *detach(const Detached &detached, Operation *at) {
+/// Puts the kernel into a region of `stream`, awaited at `at`; returns the
+/// await.
+static Operation *detach(const Detached &detached, int64_t stream,
+                         Operation *at) {
   GroupOp group = detached.group;
   OpBuilder builder(group);
   SmallVector<Type> types(group->getResultTypes());
   auto async = AsyncOp::create(builder, group.getLoc(),
                                FutureType::get(builder.getContext(), types),
-                               builder.getI64IntegerAttr(kStream));
+                               builder.getI64IntegerAttr(stream));
   Block &body = async.getBody().emplaceBlock();
   builder.setInsertionPoint(at);
   auto awaited =
@@ -179,15 +178,26 @@ static Operation *detach(const Detached &detached, Operation *at) {
   return awaited;
 }
 
+/// A stream of which the function has none yet; nullopt if kernels run beside
+/// others already, or nothing runs beside anything: alone, a step's kernels are
+/// those that a run of one GPU has.
+static std::optional<int64_t> findStream(func::FuncOp function) {
+  int64_t last = 0;
+  for (auto async : function.getBody().front().getOps<AsyncOp>()) {
+    if (isa<GroupOp>(async.getBody().front().front()))
+      return std::nullopt;
+    last = std::max(last, int64_t(async.getStream()));
+  }
+  return last == 0 ? std::nullopt : std::optional(last + 1);
+}
+
 void DetachKernels::runOnOperation() {
   auto main = getOperation().lookupSymbol<func::FuncOp>(function);
-  // Alone, a step's kernels are those that a run of one GPU has.
   if (!main || !llvm::hasSingleElement(main.getBody()) ||
-      !costs->getDevice().isGpu ||
-      main.getBody().front().getOps<AsyncOp>().empty() ||
-      llvm::any_of(main.getBody().front().getOps<AsyncOp>(), [](AsyncOp async) {
-        return int64_t(async.getStream()) >= kStream;
-      }))
+      !costs->getDevice().isGpu)
+    return markAllAnalysesPreserved();
+  std::optional<int64_t> stream = findStream(main);
+  if (!stream)
     return markAllAnalysesPreserved();
   CommModel comms(costs->getDevice());
   FailureOr<StepPrices> prices = StepPrices::create(main, *costs, comms);
@@ -207,6 +217,6 @@ void DetachKernels::runOnOperation() {
                llvm::formatv("{0:f2}", prices->getStep(each.group).us).str());
     Operation *place = findPlace(each.reader);
     Operation *&at = awaitOf.try_emplace(place, place).first->second;
-    at = detach(each, at);
+    at = detach(each, *stream, at);
   }
 }

@@ -9,13 +9,13 @@
 // RUN: fusion-opt %s -split-input-file --fusion-detach-kernels=device=cpu | FileCheck %s --check-prefix=CPU
 // Its bytes are planned, and the program is proved to have no race.
 // RUN: fusion-opt %s -split-input-file --fusion-detach-kernels=device=h200 --fusion-plan-memory --fusion-verify-schedule | FileCheck %s --check-prefix=PROGRAM
-// CPU-NOT: stream = 4
+// CPU-NOT: stream = 2
 
 // 4 MiB to 4 KiB, 134 MB read and written until the root: it runs beside them, on
-// stream 4, behind its own await, and is awaited by the root.
+// a stream of its own, behind what it reads, and is awaited by the root.
 // CHECK-LABEL: func.func @main
 // CHECK: %[[R:.*]] = fusion.await
-// CHECK-NEXT: %[[F:.*]] = fusion.async stream = 4 -> tensor<1024xf32> {
+// CHECK-NEXT: %[[F:.*]] = fusion.async stream = 2 -> tensor<1024xf32> {
 // CHECK-NEXT: %[[S:.*]] = fusion.group row_reduce (%{{.*}} = %[[R]] :
 // CHECK: fusion.yield %[[S]]
 // CHECK: fusion.exp
@@ -23,8 +23,8 @@
 // CHECK: %[[T:.*]] = fusion.await %[[F]]
 // CHECK-NEXT: fusion.group row_reduce (%{{.*}} = %[[T]] :
 // REMARK: [Passed] detach-kernel
-// PROGRAM: fusion.wait {{.*}} stream = 4
-// PROGRAM: fusion.launch {{.*}} stream = 4
+// PROGRAM: fusion.wait {{.*}} stream = 2
+// PROGRAM: fusion.launch {{.*}} stream = 2
 module {
   fusion.mesh @m(dp = 2)
   module @kernels {
@@ -68,7 +68,7 @@ module {
 
 // Read at once.
 // CHECK-LABEL: func.func @main
-// CHECK-NOT: stream = 4
+// CHECK-NOT: stream = 2
 // CHECK: return
 // REMARK-NOT: detach-kernel
 module {
@@ -114,7 +114,7 @@ module {
 
 // The last reader of what was reduced: it would be kept until the root.
 // CHECK-LABEL: func.func @main
-// CHECK-NOT: stream = 4
+// CHECK-NOT: stream = 2
 // CHECK: return
 module {
   fusion.mesh @m(dp = 2)
@@ -158,7 +158,7 @@ module {
 
 // A result.
 // CHECK-LABEL: func.func @main
-// CHECK-NOT: stream = 4
+// CHECK-NOT: stream = 2
 // CHECK: return
 module {
   fusion.mesh @m(dp = 2)
@@ -193,7 +193,7 @@ module {
 
 // Nothing runs beside anything.
 // CHECK-LABEL: func.func @main
-// CHECK-NOT: stream = 4
+// CHECK-NOT: stream = 2
 // CHECK: return
 module {
   fusion.mesh @m(dp = 2)

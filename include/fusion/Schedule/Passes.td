@@ -219,15 +219,15 @@ def DetachKernels : Pass<"fusion-detach-kernels", "::mlir::ModuleOp"> {
   let description = [{
     In a step of several ranks on a GPU, a kernel that reads 1 MiB or more and 64
     times what it writes, and whose result nothing reads while four times as much
-    is computed, runs on stream 4: the squares of a gradient, between the products
-    of the backward pass. It waits for memory, they for arithmetic. Its first
-    reader awaits it.
+    is computed, runs on a stream of its own: the squares of a gradient, between
+    the products of the backward pass. It waits for memory, they for arithmetic. Its
+    first reader awaits it.
 
     Requires: fusion-overlap-collectives before; kernels.
     Ensures: each future awaited once; nothing that it reads is kept longer.
     Idempotent.
-    Leaves alone: functions in which nothing runs beside anything; processors;
-    library calls; what reads the last of a value.
+    Leaves alone: functions in which nothing runs beside anything, or kernels do
+    already; processors; library calls; what reads the last of a value.
     Reports: `detach-kernel` with the microseconds of each.
 
     Before:
@@ -238,7 +238,7 @@ def DetachKernels : Pass<"fusion-detach-kernels", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    %f = fusion.async stream = 4 -> tensor<f32> {
+    %f = fusion.async stream = 2 -> tensor<f32> {
       %s = fusion.group row_reduce (%a = %g : tensor<1048576xf32>) -> tensor<f32> ...
       fusion.yield %s : tensor<f32>
     }
