@@ -144,9 +144,10 @@ def main():
     for path in (source, test):
         if path.exists():
             fail(f"{path.relative_to(root)} exists already, ./dev new-pass, choose another name")
+    for path in sorted(declarations.parent.glob("*.td")):
+        if re.search(rf'\bdef {name}\b|"{options.flag}"', path.read_text()):
+            fail(f"'{options.flag}' is declared already, in {path.relative_to(root)}, choose another name")
     text = declarations.read_text()
-    if re.search(rf'\bdef {name}\b|"{options.flag}"', text):
-        fail(f"'{options.flag}' is declared already, in {declarations.relative_to(root)}, choose another name")
     source.write_text(SOURCE.format(**fields))
     test.write_text(TEST.format(**fields))
     declarations.write_text(insertDeclaration(text, DECLARATION.format(**fields)))

@@ -2,113 +2,23 @@
 //
 // The lines claim ops; ops are turned into nodes of the graph, where cheap ops
 // have one for each reader, and what is cheap to compute again may be in
-// several groups; what is left over goes to nobody. Then cycles, then the
-// order, which is the file's as far as values allow. Every step is linear in
-// the graph and the plan.
+// several groups; what is left over goes to nobody. Then cycles and the order
+// (ReplayOrder.cpp). Every step is linear in the graph and the plan.
 //
 //===----------------------------------------------------------------------===//
-#include "PlanReplay.h"
+#include "PlanReplayer.h"
 #include "fusion/Analysis/LibraryGradients.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
-
-#include <queue>
 
 using namespace mlir;
 using namespace fusion;
-
-static constexpr unsigned kNone = ~0u;
-
-/// Lines dropped one by one for being in a cycle; then all that are left in
-/// one.
-static constexpr unsigned kMaxCycleRounds = 8;
 
 /// Rounds in which lines that repeat ops may lose others; then all of them go.
 static constexpr unsigned kMaxRepeatRounds = 8;
 
 /// Ops listed in one message.
 static constexpr unsigned kMaxListed = 8;
-
-namespace {
-
-class PlanReplay {
-public:
-  PlanReplay(FusionDecisions &decisions, const FuseGraph &graph,
-             const FusionLegality &legality)
-      : decisions(decisions), ops(decisions.ops), graph(graph),
-        legality(legality), opOf(graph.size()), nodesOf(ops.size()),
-        linesOf(graph.size()) {
-    for (auto [node, info] : llvm::enumerate(graph.getNodes())) {
-      opOf[node] = *ops.find(info.op);
-      nodesOf[opOf[node]].push_back(node);
-    }
-  }
-
-  ReplayedPlan run();
-
-private:
-  /// A group of the plan that stands for itself or in a launch.
-  struct Line {
-    const PlanLine *source = nullptr;
-    SmallVector<unsigned> ops;
-    llvm::DenseSet<unsigned> listed, written;
-    /// Ascending.
-    SmallVector<unsigned, 1> nodes;
-    GroupVerdict verdict;
-    bool isDropped = false;
-  };
-  /// Nodes by group, and which groups read which: a partition for a search.
-  struct Quotient {
-    SmallVector<SmallVector<unsigned, 1>, 0> members;
-    /// Groups that read a group, or that it reads; repeated as edges are.
-    SmallVector<SmallVector<unsigned, 2>, 0> readers, producers;
-  };
-
-  void collectLines();
-  llvm::Expected<unsigned> lookup(const PlanMember &member) const;
-  void claim(Line &line);
-  bool isWhole(const Line &line, unsigned op) const;
-  std::string findFault(unsigned op, const Line &line) const;
-  bool isCheap(unsigned op) const {
-    return !nodesOf[op].empty() && graph[nodesOf[op].front()].isClone;
-  }
-  bool isRepeated(unsigned node) const { return linesOf[node].size() > 1; }
-  void assignNodes();
-  bool dropBadRepeats(bool all);
-  /// Whether a line is a cheap op in a group of its own.
-  bool isLoneCheap(const Line &line) const {
-    return !line.isDropped && line.ops.size() == 1 && isCheap(line.ops.front());
-  }
-  bool checkLines(bool lone);
-  std::string checkLine(unsigned index);
-  bool escapes(unsigned node, unsigned line) const;
-  bool dropCycles();
-  bool isOpen(unsigned op) const;
-  void reportUnclaimed();
-  ReplayedPlan order();
-  void drop(Line &line, const Twine &why, unsigned at = 0);
-  void release(unsigned index);
-
-  /// The groups as they are now. Lines come first, then nodes in none; a line
-  /// for which `isWhole` is false counts as its nodes.
-  Quotient makeQuotient(llvm::function_ref<bool(const Line &)> isWhole) const;
-
-  FusionDecisions &decisions;
-  const OpTable &ops;
-  const FuseGraph &graph;
-  const FusionLegality &legality;
-  SmallVector<unsigned> opOf;
-  SmallVector<SmallVector<unsigned, 1>, 0> nodesOf;
-  /// By node: the lines that it is in. The first one has it as a member and
-  /// writes it for those that it isn't in; the others compute it again.
-  SmallVector<SmallVector<unsigned, 1>, 0> linesOf;
-  SmallVector<Line, 0> lines;
-  /// By op that isn't cheap: the lines that claimed it.
-  llvm::DenseMap<unsigned, SmallVector<unsigned, 1>> claimedBy;
-};
-
-} // namespace
 
 void PlanReplay::drop(Line &line, const Twine &why, unsigned at) {
   line.isDropped = true;
@@ -381,81 +291,6 @@ bool PlanReplay::checkLines(bool lone) {
   return changed;
 }
 
-PlanReplay::Quotient
-PlanReplay::makeQuotient(llvm::function_ref<bool(const Line &)> isWhole) const {
-  Quotient result;
-  result.members.resize(lines.size());
-  // The groups of a node, its own one first.
-  SmallVector<SmallVector<unsigned, 1>, 0> groupsOf(graph.size());
-  for (unsigned node = 0; node < graph.size(); ++node) {
-    const SmallVector<unsigned, 1> &own = linesOf[node];
-    if (own.empty() || !isWhole(lines[own.front()])) {
-      groupsOf[node].push_back(result.members.size());
-      result.members.emplace_back();
-    }
-    for (unsigned line : own)
-      if (isWhole(lines[line]))
-        groupsOf[node].push_back(line);
-    result.members[groupsOf[node].front()].push_back(node);
-  }
-  result.readers.resize(result.members.size());
-  result.producers.resize(result.members.size());
-  for (unsigned node = 0; node < graph.size(); ++node)
-    for (unsigned reader : graph[node].consumers)
-      for (unsigned group : groupsOf[reader])
-        if (!llvm::is_contained(groupsOf[node], group)) {
-          result.readers[groupsOf[node].front()].push_back(group);
-          result.producers[group].push_back(groupsOf[node].front());
-        }
-  return result;
-}
-
-/// Peels off groups that wait for nothing, then those that nothing waits for;
-/// what is left lies on cycles or between them.
-bool PlanReplay::dropCycles() {
-  bool any = false;
-  for (unsigned round = 0;; ++round) {
-    Quotient quotient =
-        makeQuotient([](const Line &line) { return line.ops.size() > 1; });
-    unsigned count = quotient.members.size();
-    SmallVector<bool> isGone(count);
-    for (bool forward : {true, false}) {
-      const auto &ahead = forward ? quotient.readers : quotient.producers;
-      const auto &behind = forward ? quotient.producers : quotient.readers;
-      SmallVector<unsigned> waiting(count), ready;
-      for (unsigned i = 0; i < count; ++i) {
-        if (isGone[i])
-          continue;
-        for (unsigned other : behind[i])
-          waiting[i] += !isGone[other];
-        if (waiting[i] == 0)
-          ready.push_back(i);
-      }
-      while (!ready.empty()) {
-        unsigned next = ready.pop_back_val();
-        for (unsigned other : ahead[next])
-          if (!isGone[other] && --waiting[other] == 0)
-            ready.push_back(other);
-        isGone[next] = true;
-      }
-    }
-    // The last of the lines gives way to those before it.
-    bool changed = false;
-    for (unsigned i = lines.size(); i-- > 0;) {
-      if (isGone[i] || quotient.members[i].empty())
-        continue;
-      const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::Cycle);
-      drop(lines[i], info.text + " (" + info.id + ")");
-      changed = true;
-      if (round < kMaxCycleRounds)
-        break;
-    }
-    if (!changed)
-      return any;
-    any = true;
-  }
-}
-
 /// Whether the planner has to find a group for some copy of the op.
 bool PlanReplay::isOpen(unsigned op) const {
   return llvm::any_of(nodesOf[op], [&](unsigned node) {
@@ -486,77 +321,6 @@ void PlanReplay::reportUnclaimed() {
   decisions.report(graph[0].op->getContext(), decisions.plan->line,
                    "the plan has no group for " + text +
                        "; the planner decides");
-}
-
-/// The groups in the order of the file where values allow it. A node in no line
-/// comes right before the first line that reads it.
-ReplayedPlan PlanReplay::order() {
-  // A cheap op's own group is whole here: its clones are ordered together.
-  Quotient quotient = makeQuotient([](const Line &) { return true; });
-  unsigned count = quotient.members.size();
-  // Place in the file, whether it is in the file, first node.
-  using Key = std::tuple<unsigned, bool, unsigned, unsigned>;
-  SmallVector<unsigned> place(count, kNone), single;
-  for (unsigned i = 0; i < count; ++i) {
-    if (i < lines.size())
-      place[i] = i;
-    else
-      single.push_back(i);
-  }
-  // Groups of one node are numbered in program order.
-  for (unsigned i : llvm::reverse(single))
-    for (unsigned reader : quotient.readers[i])
-      place[i] = std::min(place[i], place[reader]);
-
-  SmallVector<unsigned> waiting(count);
-  std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-  auto push = [&](unsigned i) {
-    ready.push({place[i], i < lines.size(), quotient.members[i].front(), i});
-  };
-  for (unsigned i = 0; i < count; ++i) {
-    waiting[i] = quotient.producers[i].size();
-    if (!quotient.members[i].empty() && waiting[i] == 0)
-      push(i);
-  }
-  ReplayedPlan result;
-  unsigned last = 0;
-  while (!ready.empty()) {
-    unsigned i = std::get<3>(ready.top());
-    ready.pop();
-    bool isLine = i < lines.size();
-    if (isLine && i < last)
-      decisions.report(graph[0].op->getContext(), lines[i].source->line,
-                       "the group of " + ops.describe(lines[i].ops.front()) +
-                           " can't come so early: it reads what groups of "
-                           "later lines compute, and runs after them");
-    else if (isLine)
-      last = i;
-    // Clones of a cheap op that stands alone stay nodes of their own.
-    bool isSplit = isLine && lines[i].ops.size() == 1 &&
-                   quotient.members[i].size() > 1 &&
-                   isCheap(lines[i].ops.front());
-    SmallVector<SmallVector<unsigned, 1>> parts;
-    if (isSplit)
-      for (unsigned node : quotient.members[i])
-        parts.push_back({node});
-    else
-      parts.push_back(quotient.members[i]);
-    for (auto &part : parts) {
-      RequestedGroups::Group &group = result.groups.partition.emplace_back();
-      group.members = part;
-      if (isLine) {
-        group.fixed = lines[i].verdict;
-        for (unsigned node : lines[i].nodes)
-          if (linesOf[node].front() != i)
-            group.repeated.push_back(node);
-      }
-      result.lines.push_back(isLine ? lines[i].source : nullptr);
-    }
-    for (unsigned reader : quotient.readers[i])
-      if (--waiting[reader] == 0)
-        push(reader);
-  }
-  return result;
 }
 
 ReplayedPlan PlanReplay::run() {
