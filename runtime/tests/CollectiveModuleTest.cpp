@@ -4,6 +4,7 @@
 #include "VerifyModule.h"
 #include "VerifySchedule.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
@@ -60,6 +61,28 @@ TEST(CollectiveModule, RoundTripKeepsEverything) {
       EXPECT_EQ(c.parts[p].shape.size(), d.parts[p].shape.size());
     }
   }
+}
+
+TEST(CollectiveModule, RoundTripKeepsWhatIsReadInPlace) {
+  Module module = swapModule(64, 1, /*isDirect=*/true);
+  Module back = reread(module);
+  EXPECT_EQ(verifySchedule(back.program).message(), "");
+  auto count = [](const Program &program, auto is) {
+    return std::count_if(program.commands.begin(), program.commands.end(),
+                         [&](const Command &c) { return is(c.collective); });
+  };
+  auto isDirect = [](const CollectiveCall &call) { return call.isDirect; };
+  EXPECT_EQ(count(back.program, isDirect), 1);
+  EXPECT_EQ(count(back.program,
+                  [](const CollectiveCall &call) {
+                    return call.op == CollectiveOp::Release;
+                  }),
+            1);
+  // Ranks of which one copies run different programs.
+  auto copied = swapModule(64, 1, /*isDirect=*/true);
+  for (Command &command : copied.program.commands)
+    command.collective.isDirect = false;
+  EXPECT_NE(*scheduleHash(module.program), *scheduleHash(copied.program));
 }
 
 TEST(CollectiveModule, ScheduleHashSeesTheProgramOnly) {
