@@ -91,6 +91,7 @@ static std::optional<FusionRule> analyze(ReducedUpdates &updates) {
       !isZero(scatter.getInput()) || indices.getRank() < 2 ||
       !indices.hasStaticShape() ||
       !getType(scatter.getInput()).hasStaticShape() ||
+      !getType(scatter.getUpdates()).hasStaticShape() ||
       getType(scatter.getUpdates()).getNumElements() == 0)
     return FusionRule::UpdatesForm;
   // Only the first dimension's indices can be counted from a rank's rows.

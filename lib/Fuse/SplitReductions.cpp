@@ -294,7 +294,7 @@ void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
 /// The sum of a row of scalars that `concat` is read by alone, or null.
 static ReduceOp findRowSum(ConcatOp concat) {
   auto type = cast<RankedTensorType>(concat.getType());
-  if (type.getNumElements() > kMaxJoined ||
+  if (!type.hasStaticShape() || type.getNumElements() > kMaxJoined ||
       type.getDimSize(concat.getAxis()) != type.getNumElements() ||
       !concat->hasOneUse())
     return {};
@@ -315,6 +315,8 @@ static ReduceOp findPartsSum(Value scalar) {
       cast<RankedTensorType>(sum.getInput().getType()).getRank() != 1)
     return {};
   auto parts = sum.getInput().getDefiningOp<ReduceOp>();
+  if (!cast<RankedTensorType>(sum.getInput().getType()).hasStaticShape())
+    return {};
   return parts && parts->hasOneUse() && parts.getKind() == ReduceKind::Sum
              ? sum
              : ReduceOp();

@@ -51,3 +51,13 @@ func.func @kept(%a: tensor<16777216xf32>, %c: tensor<1x1xf32>) -> (tensor<f32>, 
   %11 = fusion.concat %10, %c axis = 1 : tensor<1x1xf32>, tensor<1x1xf32>
   return %0, %3, %7, %11 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<1x2xf32>
 }
+
+// Rows whose number is not known are no row of scalars.
+// CHECK-LABEL: func.func @dynamic
+// CHECK: fusion.concat
+// CHECK: return
+func.func @dynamic(%a: tensor<?x1xf32>, %b: tensor<?x1xf32>) -> tensor<f32> {
+  %0 = fusion.concat %a, %b axis = 0 : tensor<?x1xf32>, tensor<?x1xf32>
+  %1 = fusion.reduce sum, %0 dims = [0, 1] : tensor<?x1xf32>
+  return %1 : tensor<f32>
+}
