@@ -439,6 +439,11 @@ double StepEstimate::getUs() const {
 /// Collectives that are tried the other way, one by one.
 static constexpr unsigned kTried = 32;
 
+/// By which share NCCL must make the step shorter, all over it or one
+/// collective of it: its kernels keep multiprocessors, it holds hundreds of
+/// megabytes, and predictions are no finer.
+static constexpr double kNcclGain = 0.005;
+
 /// Takes what makes the shortest step: all over NCCL, all that may be on copy
 /// engines, and from the better of the two one after the other; then, of what
 /// would be copied, those that are better read where they are.
@@ -452,7 +457,7 @@ static void choose(TransportPlan &plan, ArrayRef<unsigned> candidates,
   for (unsigned number : candidates)
     set(number, true);
   plan.peerStepUs = plan.stepUs = estimate.getUs();
-  if (plan.ncclStepUs <= plan.peerStepUs) {
+  if (plan.ncclStepUs < (1 - kNcclGain) * plan.peerStepUs) {
     for (unsigned number : candidates)
       set(number, false);
     plan.stepUs = plan.ncclStepUs;
@@ -465,7 +470,8 @@ static void choose(TransportPlan &plan, ArrayRef<unsigned> candidates,
   for (unsigned number : ArrayRef(tried).take_front(kTried)) {
     bool usesPeer = plan.collectives[number].usesPeer;
     set(number, !usesPeer);
-    if (double us = estimate.getUs(); us < plan.stepUs)
+    double enough = usesPeer ? (1 - kNcclGain) * plan.stepUs : plan.stepUs;
+    if (double us = estimate.getUs(); us < enough)
       plan.stepUs = us;
     else
       set(number, usesPeer);
