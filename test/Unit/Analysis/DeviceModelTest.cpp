@@ -155,7 +155,7 @@ TEST(DeviceModel, ErrorsInFiguresOfKernelsNameLineAndKey) {
   EXPECT_EQ(breakKernels("{\"looop\": {}}"),
             "d.json:15: unknown key 'kernels.looop', device file, the keys "
             "are: loop, row_reduce, column_reduce, transpose, product, "
-            "convolution, other");
+            "convolution, other, operand_sum, slope");
   EXPECT_EQ(breakKernels("{\"loop\": 1}"),
             "d.json:15: bad value of 'kernels.loop', device file, give an "
             "object");
