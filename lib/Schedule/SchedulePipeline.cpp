@@ -19,10 +19,6 @@ void fusion::buildSchedulePipeline(mlir::OpPassManager &manager,
     overlap.device = options.device;
     overlap.costModel = options.costModel;
     manager.addPass(createOverlapCollectives(overlap));
-    DetachKernelsOptions detach;
-    detach.device = options.device;
-    detach.costModel = options.costModel;
-    manager.addPass(createDetachKernels(detach));
   }
   manager.addPass(createVerifyGraph());
   if (!options.simulatedDevice.empty()) {

@@ -214,47 +214,6 @@ def OverlapCollectives : Pass<"fusion-overlap-collectives", "::mlir::ModuleOp"> 
   let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
-def DetachKernels : Pass<"fusion-detach-kernels", "::mlir::ModuleOp"> {
-  let summary = "sums that are read much later run beside other kernels";
-  let description = [{
-    In a step of several ranks on a GPU, a kernel that reads 1 MiB or more and 64
-    times what it writes, and whose result nothing reads while four times as much
-    is computed, runs on a stream of its own: the squares of a gradient, between
-    the products of the backward pass. It waits for memory, they for arithmetic. Its
-    first reader awaits it.
-
-    Requires: fusion-overlap-collectives before; kernels.
-    Ensures: each future awaited once; nothing that it reads is kept longer.
-    Idempotent.
-    Leaves alone: functions in which nothing runs beside anything, or kernels do
-    already; processors; library calls; what reads the last of a value.
-    Reports: `detach-kernel` with the microseconds of each.
-
-    Before:
-    ```mlir
-    %s = fusion.group row_reduce (%a = %g : tensor<1048576xf32>) -> tensor<f32> ...
-    ...
-    %n = fusion.group loop (%a = %s : tensor<f32>) -> tensor<f32> ...
-    ```
-    After:
-    ```mlir
-    %f = fusion.async stream = 2 -> tensor<f32> {
-      %s = fusion.group row_reduce (%a = %g : tensor<1048576xf32>) -> tensor<f32> ...
-      fusion.yield %s : tensor<f32>
-    }
-    ...
-    %t = fusion.await %f : !fusion.future<tensor<f32>>
-    %n = fusion.group loop (%a = %t : tensor<f32>) -> tensor<f32> ...
-    ```
-  }];
-  let options = [
-    Option<"function", "function", "std::string", "\"main\"", "the function to schedule">,
-    Option<"device", "device", "std::string", "\"cpu\"", "device name, or path of a device file">,
-    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
-  ];
-  let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
-}
-
 def VerifySchedule : Pass<"fusion-verify-schedule", "::mlir::ModuleOp"> {
   let summary = "proves that a program has no race and no overlapping lifetimes";
   let description = [{
