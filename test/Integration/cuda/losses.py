@@ -19,16 +19,19 @@ from _gpu import fusionRun, main, requireGpu, run
 from _losses import GPT, RANKS, STEPS, checkExact, checkNear, inputsOf, language, models, prepareExact, prepareSmall, save
 
 LARGE, BATCH, LENGTH, VOCAB = "gpt-124m --vocab 50304", 8, 1024, 50304
-WAYS = {"one": (), "dp.auto": ("--mesh=dp=2",), "dp.nccl": ("--mesh=dp=2", "--transport=nccl"),
+# `halves` is one GPU with a step in as many parts as there are ranks elsewhere.
+WAYS = {"one": (), "halves": (), "dp.auto": ("--mesh=dp=2",), "dp.nccl": ("--mesh=dp=2", "--transport=nccl"),
         "dp.peer": ("--mesh=dp=2", "--transport=peer")}
-LARGE_WAYS = ("one", "dp.auto", "dp.nccl")
+ALONE = ("one", "halves")
+LARGE_WAYS = (*ALONE, "dp.auto", "dp.nccl")
 # A context, the library's code and its scratch memory, and what the driver takes in large pieces.
 REST_MIB = 1500
 
 
 def compile(folder, ways):
     for way in ways:
-        run("fusion-compile", folder / "m.mlir", "--target=cuda:sm_90", *WAYS[way], "-o", folder / f"{way}.fsn")
+        model = folder / ("halves.mlir" if way == "halves" else "m.mlir")
+        run("fusion-compile", model, "--target=cuda:sm_90", *WAYS[way], "-o", folder / f"{way}.fsn")
 
 
 def specification(text):
@@ -46,14 +49,15 @@ def specification(text):
 def prepare(folder):
     prepareExact(folder / "exact")
     prepareSmall(folder / "small")
-    for name in ("exact", "small"):
-        compile(folder / name, WAYS)
+    compile(folder / "exact", [way for way in WAYS if way != "halves"])
+    compile(folder / "small", WAYS)
     large = folder / "large"
     large.mkdir()
     models(*LARGE.split(), "--batch", BATCH, *GPT.split(), "-o", large / "m.mlir")
+    models(*LARGE.split(), "--batch", BATCH, *GPT.split(), "--micro-batches", RANKS, "-o", large / "halves.mlir")
     (large / "arguments.json").write_text(json.dumps(specification((large / "m.mlir").read_text())))
     compile(large, LARGE_WAYS)
-    for path in folder.glob("*/m.mlir"):
+    for path in folder.glob("*/*.mlir"):
         path.unlink()
 
 
@@ -106,7 +110,7 @@ class Watch:
 
 def train(folder, way, inputs, output, checks, held=None):
     """The folders of the results, one a rank; none if the run failed."""
-    ranks = () if way == "one" else ("--ranks", RANKS, "--init-timeout", 120)
+    ranks = () if way in ALONE else ("--ranks", RANKS, "--init-timeout", 120)
     start = time.monotonic()
     with Watch() as watch:
         answer = fusionRun(folder / f"{way}.fsn", *inputs, "--steps", STEPS, "--output-dir", output, "--json", *ranks)
@@ -133,6 +137,8 @@ def check(folder, checks):
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
         out = Path(name)
         for way in WAYS:
+            if way == "halves":
+                continue
             if results := train(folder / "exact", way, inputsOf(folder / "exact/in"), out / f"exact-{way}", checks):
                 checkExact(f"exact, {way}", folder / "exact/want", results, checks)
         for case, ways in (("small", tuple(WAYS)), ("large", LARGE_WAYS)):
@@ -140,11 +146,11 @@ def check(folder, checks):
             if case == "large":
                 place = out / "in"
                 held = largeInputs(folder / case, place)
-            one = train(folder / case, "one", inputsOf(place), out / f"{case}-one", checks, held)
-            for way in ways[1:]:
+            alone = [train(folder / case, way, inputsOf(place), out / f"{case}-{way}", checks, held) for way in ALONE]
+            for way in ways[len(ALONE):]:
                 results = train(folder / case, way, inputsOf(place), out / f"{case}-{way}", checks, held)
-                if one and results:
-                    checkNear(f"{case} gpt in bf16, {way}", one[0], results, checks)
+                if all(alone) and results:
+                    checkNear(f"{case} gpt in bf16, {way}", *(folders[0] for folders in alone), results, checks)
                 # Only the losses are needed, and a machine has so much memory.
                 for path in (out / f"{case}-{way}").glob("rank*/*.npy"):
                     path.unlink()
