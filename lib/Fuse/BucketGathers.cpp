@@ -37,7 +37,8 @@ static constexpr size_t kMostTensors = 64;
 
 namespace {
 
-/// A gather of a tensor that is there from the start.
+/// A gather of a tensor that is there from the start, or of several: a bucket
+/// that was formed before, which those to both sides did not fit in.
 struct ParameterGather {
   AllGatherOp op;
   int64_t bytes = 0; ///< of the result
@@ -75,6 +76,10 @@ static CastOp findWidening(Value value) {
              : CastOp();
 }
 
+static bool isBucket(AllGatherOp op) {
+  return op.getInputs().size() > 1 && llvm::all_of(op.getInputs(), isGiven);
+}
+
 static bool isCandidate(AllGatherOp op) {
   return op.getInputs().size() == 1 && op->getDiscardableAttrs().empty() &&
          getType(op.getOutputs()[0]).hasStaticShape() &&
@@ -106,12 +111,14 @@ static bool haveSameKey(AllGatherOp a, AllGatherOp b) {
          a.getAxes() == b.getAxes();
 }
 
-/// All gathers of the block, each tensor's only one, in the order of their
-/// first readers.
+/// All gathers of the block, each tensor's only one, and its buckets, in the
+/// order of their first readers.
 static SmallVector<ParameterGather> findGathers(Block &block) {
   llvm::DenseMap<Value, SmallVector<AllGatherOp, 1>> gathersOf;
   SmallVector<ParameterGather> found;
   for (AllGatherOp op : llvm::to_vector(block.getOps<AllGatherOp>())) {
+    if (isBucket(op))
+      found.push_back({op, 0, nullptr});
     if (!isCandidate(op))
       continue;
     op = gatherNarrow(op);
@@ -194,6 +201,12 @@ LogicalResult BucketGathers::decide(FunctionOpInterface function,
   int64_t bytes = 0;
   for (const ParameterGather &gather : gathers) {
     AllGatherOp op = gather.op;
+    if (isBucket(op)) {
+      form(bucket);
+      bucket.clear();
+      bytes = 0;
+      continue;
+    }
     CollectiveCost cost(op, comm);
     auto limit = static_cast<int64_t>(kStarts * cost.latencyUs /
                                       std::max(cost.usPerByte, 1e-12));

@@ -139,21 +139,40 @@ static AllGatherOp castAhead(NarrowedGather &narrowed) {
   return narrow;
 }
 
+/// Casts ahead of a gather what all its readers cast, as often as they do.
+static AllGatherOp narrow(AllGatherOp op) {
+  while (true) {
+    NarrowedGather narrowed = followForward(op);
+    if (!narrowed.type)
+      return op;
+    emitDecision(op,
+                 narrowed.other ? FusionRule::NarrowReader
+                                : FusionRule::NarrowGather,
+                 narrowed.type);
+    if (narrowed.other)
+      return op;
+    op = castAhead(narrowed);
+  }
+}
+
 /// Gathers what is widened ahead of the gather, and widens what is gathered.
 static void widenBehind(AllGatherOp op) {
-  auto widened = op.getOperand(0).getDefiningOp<CastOp>();
-  if (!widened ||
-      !isNarrower(getElement(widened.getInput()), getElement(op.getOperand(0))))
-    return;
-  emitDecision(op, FusionRule::NarrowGather, getElement(widened.getInput()));
-  OpBuilder builder(op);
-  AllGatherOp narrow = createGather(builder, op, widened.getInput());
-  Value wide = CastOp::create(builder, widened.getLoc(),
-                              op.getResult(0).getType(), narrow.getResult(0));
-  op.getResult(0).replaceAllUsesWith(wide);
-  op.erase();
-  if (widened->use_empty())
-    widened.erase();
+  while (true) {
+    auto widened = op.getOperand(0).getDefiningOp<CastOp>();
+    if (!widened || !isNarrower(getElement(widened.getInput()),
+                                getElement(op.getOperand(0))))
+      return;
+    emitDecision(op, FusionRule::NarrowGather, getElement(widened.getInput()));
+    OpBuilder builder(op);
+    AllGatherOp narrow = createGather(builder, op, widened.getInput());
+    Value wide = CastOp::create(builder, widened.getLoc(),
+                                op.getResult(0).getType(), narrow.getResult(0));
+    op.getResult(0).replaceAllUsesWith(wide);
+    op.erase();
+    if (widened->use_empty())
+      widened.erase();
+    op = narrow;
+  }
 }
 
 void NarrowGathers::runOnOperation() {
@@ -163,14 +182,10 @@ void NarrowGathers::runOnOperation() {
     if (op->getNumOperands() == 1)
       gathers.push_back(op);
   });
-  for (AllGatherOp op : gathers) {
-    NarrowedGather narrowed = followForward(op);
-    if (narrowed.type && !narrowed.other) {
-      emitDecision(op, FusionRule::NarrowGather, narrowed.type);
-      op = castAhead(narrowed);
-    } else if (narrowed.type) {
-      emitDecision(op, FusionRule::NarrowReader, narrowed.type);
-    }
+  // One may gather what another one has: casts come ahead of the last one
+  // first, and behind the first one first.
+  for (AllGatherOp &op : llvm::reverse(gathers))
+    op = narrow(op);
+  for (AllGatherOp op : gathers)
     widenBehind(op);
-  }
 }

@@ -52,6 +52,28 @@ func.func @size(%a: tensor<50000xf32>, %b: tensor<50000xf32>, %c: tensor<50000xf
 
 // -----
 
+// 560, 400, 320 and 160 kB: the middle two are a bucket. The outer ones would be one,
+// too, if they were read one behind the other; nor are they when it is looked at again.
+// CHECK-LABEL: func @around
+// CHECK: fusion.all_gather %{{.*}} dim = 0 on @m[dp] : (tensor<70000xf32>)
+// CHECK: fusion.all_gather %{{.*}} dim = 0 on @m[dp] : (tensor<50000xf32>, tensor<40000xf32>)
+// CHECK: fusion.all_gather %{{.*}} dim = 0 on @m[dp] : (tensor<20000xf32>)
+// REMARK: [Passed] bucket-gathers | {{.*}} bytes=720000, tensors=2
+fusion.mesh @m(dp = 2)
+func.func @around(%a: tensor<70000xf32>, %b: tensor<50000xf32>, %c: tensor<40000xf32>, %d: tensor<20000xf32>) -> (tensor<140000xf32>, tensor<100000xf32>, tensor<80000xf32>, tensor<40000xf32>) {
+  %0 = fusion.all_gather %a dim = 0 on @m[dp] : (tensor<70000xf32>) -> tensor<140000xf32>
+  %1 = fusion.neg %0 : tensor<140000xf32>
+  %2 = fusion.all_gather %b dim = 0 on @m[dp] : (tensor<50000xf32>) -> tensor<100000xf32>
+  %3 = fusion.neg %2 : tensor<100000xf32>
+  %4 = fusion.all_gather %c dim = 0 on @m[dp] : (tensor<40000xf32>) -> tensor<80000xf32>
+  %5 = fusion.neg %4 : tensor<80000xf32>
+  %6 = fusion.all_gather %d dim = 0 on @m[dp] : (tensor<20000xf32>) -> tensor<40000xf32>
+  %7 = fusion.neg %6 : tensor<40000xf32>
+  return %1, %3, %5, %7 : tensor<140000xf32>, tensor<100000xf32>, tensor<80000xf32>, tensor<40000xf32>
+}
+
+// -----
+
 // Other ranks, another dimension: a bucket of their own. Computed, in chunks, of the
 // batch's size, or of two: left alone.
 // CHECK-LABEL: func @refused

@@ -42,6 +42,32 @@ func.func @readers(%x: tensor<?x3xf64>) -> (tensor<?x6xf16>, tensor<6x?xf16>) at
 
 // -----
 
+// Cast twice: both come ahead, or behind. Through a gather of a gather, too.
+// CHECK-LABEL: func @twice
+// CHECK-NEXT: %[[N:.*]] = fusion.cast %arg0 : tensor<4x3xf64> to tensor<4x3xf32>
+// CHECK-NEXT: %[[M:.*]] = fusion.cast %[[N]] : tensor<4x3xf32> to tensor<4x3xf16>
+// CHECK-NEXT: %[[A:.*]] = fusion.all_gather %[[M]] dim = 0 on @m[dp] : (tensor<4x3xf16>) -> tensor<8x3xf16>
+// CHECK-NEXT: %[[B:.*]] = fusion.all_gather %[[A]] dim = 0 on @m[tp] : (tensor<8x3xf16>) -> tensor<16x3xf16>
+// CHECK-NEXT: %[[C:.*]] = fusion.all_gather %arg1 dim = 0 on @m[dp] : (tensor<4xi8>) -> tensor<8xi8>
+// CHECK-NEXT: %[[D:.*]] = fusion.all_gather %[[C]] dim = 0 on @m[tp] : (tensor<8xi8>) -> tensor<16xi8>
+// CHECK-NEXT: %[[E:.*]] = fusion.cast %[[D]] : tensor<16xi8> to tensor<16xi32>
+// CHECK-NEXT: %[[F:.*]] = fusion.cast %[[E]] : tensor<16xi32> to tensor<16xf64>
+// CHECK-NEXT: return %[[B]], %[[F]]
+fusion.mesh @m(dp = 2, tp = 2)
+func.func @twice(%x: tensor<4x3xf64>, %y: tensor<4xi8>) -> (tensor<16x3xf16>, tensor<16xf64>) {
+  %0 = fusion.all_gather %x dim = 0 on @m[dp] : (tensor<4x3xf64>) -> tensor<8x3xf64>
+  %1 = fusion.all_gather %0 dim = 0 on @m[tp] : (tensor<8x3xf64>) -> tensor<16x3xf64>
+  %2 = fusion.cast %1 : tensor<16x3xf64> to tensor<16x3xf32>
+  %3 = fusion.cast %2 : tensor<16x3xf32> to tensor<16x3xf16>
+  %4 = fusion.cast %y : tensor<4xi8> to tensor<4xi32>
+  %5 = fusion.cast %4 : tensor<4xi32> to tensor<4xf64>
+  %6 = fusion.all_gather %5 dim = 0 on @m[dp] : (tensor<4xf64>) -> tensor<8xf64>
+  %7 = fusion.all_gather %6 dim = 0 on @m[tp] : (tensor<8xf64>) -> tensor<16xf64>
+  return %3, %7 : tensor<16x3xf16>, tensor<16xf64>
+}
+
+// -----
+
 // What was widened is gathered as it was. The other reader of the cast keeps it.
 // CHECK-LABEL: func @widened
 // CHECK-NEXT: %[[W:.*]] = fusion.cast %arg0
