@@ -183,6 +183,11 @@ TEST(CollectiveModule, EveryBadFieldIsRefused) {
   refused(
       [&](Program &p) { call(p, CollectiveOp::Permute).targets.pop_back(); },
       "more sources");
+  // Whoever prints them takes them for pairs.
+  for (CollectiveOp op : {CollectiveOp::AllReduce, CollectiveOp::AxisIndex})
+    refused([&](Program &p) { call(p, op).sources = {0}; }, "no permutation");
+  refused([&](Program &p) { call(p, CollectiveOp::Broadcast).targets = {0}; },
+          "no permutation");
   refused(
       [&](Program &p) { find(p, CollectiveOp::AxisIndex).operands.clear(); },
       "8 bytes");

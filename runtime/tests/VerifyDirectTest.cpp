@@ -201,6 +201,9 @@ TEST(VerifyDirect, AMoveIsWholeAndByPeerCopies) {
   EXPECT_SAYS("a release that moves something", [](Program &p) {
     p.commands[kRelease].collective.parts = p.commands[kSwap].collective.parts;
   });
+  EXPECT_SAYS("sources and targets of what is no permutation", [](Program &p) {
+    p.commands[kRelease].collective.sources = {0, 1};
+  });
   EXPECT_SAYS("no pairs of operands",
               [](Program &p) { p.commands[kRelease].operands.pop_back(); });
   EXPECT_SAYS("not accessed as its place says", [](Program &p) {

@@ -152,6 +152,8 @@ Status CollectiveVerifier::verifyAttributes() {
     return bad("a reduction over peer copies, which add nothing");
   if (call.op == CollectiveOp::Permute)
     FUSION_RT_TRY(verifyPairs());
+  else if (!call.sources.empty() || !call.targets.empty())
+    return bad("sources and targets of what is no permutation");
   return call.isDirect ? verifyDirect() : Status();
 }
 
