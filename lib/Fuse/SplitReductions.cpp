@@ -312,7 +312,8 @@ static ReduceOp findPartsSum(Value scalar) {
   if (!sum || !view->hasOneUse() || !sum->hasOneUse() ||
       sum.getKind() != ReduceKind::Sum ||
       cast<RankedTensorType>(sum.getType()).getRank() != 0 ||
-      cast<RankedTensorType>(sum.getInput().getType()).getRank() != 1)
+      cast<RankedTensorType>(sum.getInput().getType()).getRank() != 1 ||
+      !cast<RankedTensorType>(sum.getInput().getType()).hasStaticShape())
     return {};
   auto parts = sum.getInput().getDefiningOp<ReduceOp>();
   if (!cast<RankedTensorType>(sum.getInput().getType()).hasStaticShape())

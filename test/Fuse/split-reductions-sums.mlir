@@ -52,12 +52,19 @@ func.func @kept(%a: tensor<16777216xf32>, %c: tensor<1x1xf32>) -> (tensor<f32>, 
   return %0, %3, %7, %11 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<1x2xf32>
 }
 
-// Rows whose number is not known are no row of scalars.
-// CHECK-LABEL: func.func @dynamic
-// CHECK: fusion.concat
+// Sizes that depend on the batch are no numbers to compare.
+// CHECK-LABEL: func.func @batch
+// CHECK: fusion.concat {{.*}} : tensor<?x4xf32>, tensor<?x4xf32>
+// CHECK: fusion.concat {{.*}} : tensor<1xf32>, tensor<1xf32>
 // CHECK: return
-func.func @dynamic(%a: tensor<?x1xf32>, %b: tensor<?x1xf32>) -> tensor<f32> {
-  %0 = fusion.concat %a, %b axis = 0 : tensor<?x1xf32>, tensor<?x1xf32>
-  %1 = fusion.reduce sum, %0 dims = [0, 1] : tensor<?x1xf32>
-  return %1 : tensor<f32>
+func.func @batch(%x: tensor<?x4xf32>, %y: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {fusion.batch = array<i64: 1, 8>} {
+  %0 = fusion.concat %x, %x axis = 1 : tensor<?x4xf32>, tensor<?x4xf32>
+  %1 = fusion.reduce sum, %0 dims = [0, 1] : tensor<?x8xf32>
+  %2 = fusion.reduce sum, %x dims = [1] : tensor<?x4xf32>
+  %3 = fusion.reduce sum, %2 dims = [0] : tensor<?xf32>
+  %4 = fusion.reshape %3 : tensor<f32> to tensor<1xf32>
+  %5 = fusion.reshape %y : tensor<f32> to tensor<1xf32>
+  %6 = fusion.concat %4, %5 axis = 0 : tensor<1xf32>, tensor<1xf32>
+  %7 = fusion.reduce sum, %6 dims = [0] : tensor<2xf32>
+  return %1, %7 : tensor<f32>, tensor<f32>
 }
