@@ -31,6 +31,9 @@ namespace fusion {
 using namespace mlir;
 using namespace fusion;
 
+/// Rows up to which 32 bits hold each index less the first row of any rank.
+static constexpr int64_t kMostRows32 = int64_t(1) << 31;
+
 namespace {
 
 /// A tensor of updated rows that is reduced over ranks.
@@ -98,6 +101,10 @@ static std::optional<FusionRule> analyze(ReducedUpdates &updates) {
   auto part = dyn_cast<ReduceScatterOp>(updates.reduction);
   if (part && (part.getDim() != 0 || indices.getShape().back() != 1 ||
                part.getAxes().size() != 1))
+    return FusionRule::UpdatesForm;
+  // A negative index that is counted from a row further on must stay outside.
+  if (part && indices.getElementType().isInteger(32) &&
+      getType(scatter.getInput()).getDimSize(0) > kMostRows32)
     return FusionRule::UpdatesForm;
   updates.sent = scatter.getUpdates();
   if (auto widened = updates.sent.getDefiningOp<CastOp>()) {

@@ -128,3 +128,32 @@ func.func @batch(%i: tensor<?x1xi64>, %u: tensor<?x32xf32>, %j: tensor<0x1xi64>,
   %rc = fusion.all_reduce sum, %c on @m[tp] : tensor<65536x32xf32>
   return %ra, %rb, %rc : tensor<65536x32xf32>, tensor<65536x32xf32>, tensor<65536x32xf32>
 }
+
+// -----
+
+// -1, counted from the second rank's first row, would be its last one in 32 bits.
+// CHECK-LABEL: func @far
+// CHECK-NOT: all_gather
+// CHECK: return
+// REMARK: [Missed] updates-form | {{.*}}Function=far
+fusion.mesh @m(dp = 2)
+func.func @far(%i: tensor<4x1xi32>, %u: tensor<4x1xf32>) -> tensor<2147483648x1xf32> {
+  %zeros = fusion.constant dense<0.0> : tensor<4294967296x1xf32>
+  %s = fusion.scatter add, %zeros, %i, %u : tensor<4294967296x1xf32>, tensor<4x1xi32>, tensor<4x1xf32>
+  %r = fusion.reduce_scatter sum, %s dim = 0 on @m[dp] : (tensor<4294967296x1xf32>) -> tensor<2147483648x1xf32>
+  return %r : tensor<2147483648x1xf32>
+}
+
+// -----
+
+// As many rows as 32 bits can count back from.
+// CHECK-LABEL: func @near
+// CHECK-COUNT-2: all_gather
+// REMARK: [Passed] gather-updates | {{.*}}Function=near
+fusion.mesh @m(dp = 2)
+func.func @near(%i: tensor<4x1xi32>, %u: tensor<4x1xf32>) -> tensor<1073741824x1xf32> {
+  %zeros = fusion.constant dense<0.0> : tensor<2147483648x1xf32>
+  %s = fusion.scatter add, %zeros, %i, %u : tensor<2147483648x1xf32>, tensor<4x1xi32>, tensor<4x1xf32>
+  %r = fusion.reduce_scatter sum, %s dim = 0 on @m[dp] : (tensor<2147483648x1xf32>) -> tensor<1073741824x1xf32>
+  return %r : tensor<1073741824x1xf32>
+}
