@@ -316,8 +316,6 @@ static ReduceOp findPartsSum(Value scalar) {
       !cast<RankedTensorType>(sum.getInput().getType()).hasStaticShape())
     return {};
   auto parts = sum.getInput().getDefiningOp<ReduceOp>();
-  if (!cast<RankedTensorType>(sum.getInput().getType()).hasStaticShape())
-    return {};
   return parts && parts->hasOneUse() && parts.getKind() == ReduceKind::Sum
              ? sum
              : ReduceOp();
