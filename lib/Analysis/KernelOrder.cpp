@@ -44,8 +44,8 @@ KernelOrder::KernelOrder(const OverlapGraph &graph, const LiveBytes &live)
     std::reverse(kernels.begin(), kernels.end());
 }
 
-/// The most bytes alive at once, with `kernels` at `anchor` and what follows from
-/// them.
+/// The most bytes alive at once, with `kernels` at `anchor` and what follows
+/// from them.
 int64_t KernelOrder::getPeak(ArrayRef<unsigned> position,
                              ArrayRef<unsigned> kernels,
                              unsigned anchor) const {

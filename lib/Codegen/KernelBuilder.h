@@ -167,8 +167,8 @@ public:
   const BatchExtents &extents;
   /// Lanes of the vectors being built: kLanes, or fewer for the rest of a run.
   int64_t lanes = kLanes;
-  /// Within the tolerances, as fast as can be: means of f32 are taken in f32, and
-  /// what is divided by one value is multiplied by its reciprocal.
+  /// Within the tolerances, as fast as can be: means of f32 are taken in f32,
+  /// and what is divided by one value is multiplied by its reciprocal.
   bool isFast = false;
   mlir::func::FuncOp function;
   const Machine machine;

@@ -21,8 +21,8 @@ struct ReplayedPlan {
   llvm::SmallVector<const PlanLine *, 0> lines;
 };
 
-/// Whether `op` is a group that fusion-fuse-gradients formed: an op of the table
-/// to vertical fusion, and a group of the plan.
+/// Whether `op` is a group that fusion-fuse-gradients formed: an op of the
+/// table to vertical fusion, and a group of the plan.
 bool isGradientGroup(mlir::Operation *op);
 
 /// Matches `decisions.plan` with the graph, whose ops are `decisions.ops`. Each

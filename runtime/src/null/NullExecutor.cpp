@@ -39,7 +39,8 @@ public:
     Counters total = perRun;
     for (uint64_t *value :
          {&total.launches, &total.tails, &total.calls, &total.copies,
-          &total.records, &total.waits, &total.collectives, &total.bytesRead, &total.bytesWritten})
+          &total.records, &total.waits, &total.collectives, &total.bytesRead,
+          &total.bytesWritten})
       *value *= runs;
     total.runs = runs;
     return total;

@@ -69,12 +69,12 @@ TEST(Collectives, AllReduceWithinMeshAxes) {
 TEST(Collectives, GroupsAreOrderedAsTheAxesAreWritten) {
   auto gather = [](const std::string &axes) {
     std::vector<int64_t> values;
-    Outcome outcome = evaluateOnRanks(
-        module("dp = 2, tp = 2", "tensor<1xi64>",
-               "fusion.all_gather %x dim = 0 on @m[" + axes +
-                   "] : (tensor<1xi64>) -> tensor<4xi64>",
-               "tensor<4xi64>"),
-        powers(4, {1}));
+    Outcome outcome =
+        evaluateOnRanks(module("dp = 2, tp = 2", "tensor<1xi64>",
+                               "fusion.all_gather %x dim = 0 on @m[" + axes +
+                                   "] : (tensor<1xi64>) -> tensor<4xi64>",
+                               "tensor<4xi64>"),
+                        powers(4, {1}));
     EXPECT_EQ(outcome.error, "");
     for (int64_t i = 0; i < 4; ++i)
       values.push_back(outcome.ranks[3][0].getInt(i));
@@ -82,12 +82,12 @@ TEST(Collectives, GroupsAreOrderedAsTheAxesAreWritten) {
   };
   EXPECT_EQ(gather("dp, tp"), (std::vector<int64_t>{1, 10, 100, 1000}));
   EXPECT_EQ(gather("tp, dp"), (std::vector<int64_t>{1, 100, 10, 1000}));
-  EXPECT_EQ(firstOf(evaluateOnRanks(
-                module("dp = 2, tp = 2", "tensor<1xi64>",
-                       "fusion.axis_index @m[tp, dp] : tensor<i64>",
-                       "tensor<i64>"),
-                powers(4, {1}))),
-            (std::vector<int64_t>{0, 2, 1, 3}));
+  EXPECT_EQ(
+      firstOf(evaluateOnRanks(
+          module("dp = 2, tp = 2", "tensor<1xi64>",
+                 "fusion.axis_index @m[tp, dp] : tensor<i64>", "tensor<i64>"),
+          powers(4, {1}))),
+      (std::vector<int64_t>{0, 2, 1, 3}));
 }
 
 TEST(Collectives, ReduceKinds) {
