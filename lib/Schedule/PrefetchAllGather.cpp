@@ -120,8 +120,19 @@ static int64_t planRing(ArrayRef<Gather> gathers) {
   return planArena(buffers, sets);
 }
 
-/// `budget` 0 is twice what is needed without prefetching. Where values of
-/// unequal sizes leave gaps, less is issued early, until the region fits.
+/// The most bytes of gathered values that one op reads.
+static int64_t findMostRead(const OverlapGraph &graph,
+                            ArrayRef<Gather> gathers) {
+  std::vector<int64_t> read(graph.size());
+  for (const Gather &gather : gathers)
+    for (unsigned reader : graph[gather.node].after)
+      read[reader] += gather.bytes;
+  return read.empty() ? 0 : *llvm::max_element(read);
+}
+
+/// `budget` 0 is twice what one op reads: what is kept from the forward pass to
+/// the backward pass would be all parameters. Where values of unequal sizes
+/// leave gaps, less is issued early, until the region fits.
 static PrefetchPlan planPrefetch(const OverlapGraph &graph,
                                  const FusionLegality &legality,
                                  int64_t &budget) {
@@ -134,9 +145,10 @@ static PrefetchPlan planPrefetch(const OverlapGraph &graph,
         plan.neededBytes = live[i];
         plan.needed = i;
       }
-  if (budget == 0)
-    budget =
-        plan.neededBytes > INT64_MAX / 2 ? INT64_MAX : 2 * plan.neededBytes;
+  if (budget == 0) {
+    int64_t most = findMostRead(graph, plan.gathers);
+    budget = most > INT64_MAX / 2 ? INT64_MAX : 2 * most;
+  }
   if (plan.neededBytes > budget)
     return plan;
   constexpr unsigned kMostTries = 16;

@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 #include "PrefetchPlan.h"
 
+#include "llvm/ADT/SetVector.h"
+
 #include <set>
 
 using namespace mlir;
@@ -71,9 +73,10 @@ static std::vector<Repeat> findRepeats(const OverlapGraph &graph,
 }
 
 /// Lets `reader` read a clone instead of `gather`, through clones of the views
-/// between them.
+/// between them, which go into `views`.
 static void redirect(Operation *reader, Operation *gather, Operation *clone,
-                     IRMapping &mapping) {
+                     IRMapping &mapping,
+                     llvm::SmallSetVector<Operation *, 8> &views) {
   OpBuilder builder(reader);
   for (OpOperand &operand : reader->getOpOperands()) {
     SmallVector<Operation *> chain;
@@ -91,7 +94,18 @@ static void redirect(Operation *reader, Operation *gather, Operation *clone,
       if (!mapping.contains(view->getResult(0)))
         builder.clone(*view, mapping);
     operand.set(mapping.lookup(operand.get()));
+    views.insert(chain.begin(), chain.end());
   }
+}
+
+/// A view that nobody reads any more would keep its gather to the end.
+static void eraseUnread(ArrayRef<Operation *> views) {
+  SmallVector<Operation *> order(views);
+  llvm::sort(order,
+             [](Operation *a, Operation *b) { return b->isBeforeInBlock(a); });
+  for (Operation *view : order)
+    if (view->use_empty())
+      view->erase();
 }
 
 unsigned fusion::repeatGathers(const OverlapGraph &graph,
@@ -104,6 +118,7 @@ unsigned fusion::repeatGathers(const OverlapGraph &graph,
   // Room to gather ahead of the next reader, if there is any.
   int64_t bound = std::max(least, budget - least);
   std::vector<Repeat> repeats = findRepeats(graph, gathers, bound);
+  llvm::SmallSetVector<Operation *, 8> views;
   for (const Repeat &repeat : repeats) {
     Operation *gather = graph[repeat.gather->node].op;
     OpBuilder builder(graph[repeat.start].op);
@@ -111,7 +126,8 @@ unsigned fusion::repeatGathers(const OverlapGraph &graph,
     Operation *clone = builder.clone(*gather, mapping);
     for (unsigned reader : graph[repeat.gather->node].after)
       if (reader >= repeat.start && reader < repeat.end)
-        redirect(graph[reader].op, gather, clone, mapping);
+        redirect(graph[reader].op, gather, clone, mapping, views);
   }
+  eraseUnread(views.getArrayRef());
   return repeats.size();
 }

@@ -3,10 +3,12 @@
 // Twice is once.
 // RUN: fusion-opt %s --split-input-file --fusion-prefetch-all-gather=budget=128 --fusion-prefetch-all-gather=budget=128 -o %t.twice
 // RUN: diff %t.once %t.twice
-// Without a budget it is twice what the readers need, and nothing is gathered again.
+// Without a budget it is twice what one op reads: what is read much later is gathered again.
 // RUN: fusion-opt %s --split-input-file --fusion-prefetch-all-gather --remarks-filter=fusion -o %t.default 2>&1 | FileCheck %s --check-prefix=DEFAULT
 // DEFAULT-COUNT-2: [Passed] prefetch |{{.*}}Budget=128,
-// DEFAULT:         [Passed] prefetch |{{.*}}Budget=384, Gathers=3, NeededBytes=192, {{.*}}Repeated=0
+// DEFAULT:         [Passed] prefetch |{{.*}}Budget=128, Gathers=5, NeededBytes=64, {{.*}}Repeated=2
+// DEFAULT:         [Passed] prefetch |{{.*}}Budget=128, Gathers=5, NeededBytes=64, {{.*}}Repeated=2
+// DEFAULT:         [Passed] prefetch |{{.*}}Budget=256, Gathers=2, NeededBytes=128, {{.*}}Repeated=0
 
 // Gathered layers take 64 bytes of the arena each; 128 hold two. So two gathers
 // start at once, and each later one when a layer's reader is done.
@@ -120,6 +122,7 @@ func.func @main(%x: tensor<4xf32>, %p: tensor<4xf32>, %q: tensor<4xf32>) -> (ten
 // CHECK-NEXT:  fusion.group loop ({{.*}} = [[V]] : tensor<2x4xf32>)
 // CHECK-NEXT:    fusion.log
 // CHECK-NOT:   fusion.all_gather
+// CHECK:       return
 // REMARK:      [Passed] prefetch |{{.*}}Budget=128, Gathers=5, NeededBytes=64, PeakBytes=128, RegionBytes=128, {{.*}}Repeated=2
 fusion.mesh @m(dp = 2)
 func.func @main(%x: tensor<8xf32>, %p: tensor<4xf32>, %q: tensor<4xf32>, %r: tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
@@ -152,4 +155,62 @@ func.func @main(%x: tensor<8xf32>, %p: tensor<4xf32>, %q: tensor<4xf32>, %r: ten
     fusion.yield %0 : tensor<2x4xf32>
   }
   return %a, %f, %b, %c, %d, %e : tensor<2x4xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// A view of the first gather that only a later reader has goes with it: left behind, it would
+// keep 64 bytes to the end.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-1: fusion.reshape
+// CHECK-NOT:   fusion.reshape
+// CHECK:       return
+// REMARK:      [Passed] prefetch |{{.*}}Budget=128, Gathers=5, NeededBytes=64, PeakBytes=128, {{.*}}Repeated=2
+fusion.mesh @m(dp = 2)
+func.func @main(%x: tensor<8xf32>, %p: tensor<4xf32>, %q: tensor<4xf32>, %r: tensor<4xf32>) -> (tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %u = fusion.all_gather %p dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %v = fusion.all_gather %q dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %w = fusion.all_gather %r dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %t = fusion.reshape %u : tensor<8xf32> to tensor<2x4xf32>
+  %a = fusion.group loop (%in = %u : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.exp %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %b = fusion.group loop (%in = %v : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.neg %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %c = fusion.group loop (%in = %w : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.sqrt %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %d = fusion.group loop (%in = %w : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.tanh %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %e = fusion.group loop (%in = %v : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.abs %in : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  %f = fusion.group loop (%in = %t : tensor<2x4xf32>) -> tensor<2x4xf32> {
+    %0 = fusion.log %in : tensor<2x4xf32>
+    fusion.yield %0 : tensor<2x4xf32>
+  }
+  return %a, %f, %b, %c, %d, %e : tensor<8xf32>, tensor<2x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Two that one op reads.
+// CHECK-LABEL: func.func @main
+// REMARK: [Passed] prefetch |{{.*}}Budget=128, Gathers=2, NeededBytes=128
+fusion.mesh @m(dp = 2)
+func.func @main(%p: tensor<4xf32>, %q: tensor<4xf32>) -> tensor<8xf32> {
+  %v = fusion.all_gather %p dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %w = fusion.all_gather %q dim = 0 on @m[dp] : (tensor<4xf32>) -> tensor<8xf32>
+  %a = fusion.group loop (%in = %v : tensor<8xf32>, %in2 = %w : tensor<8xf32>) -> tensor<8xf32> {
+    %0 = fusion.mul %in, %in2 : tensor<8xf32>
+    fusion.yield %0 : tensor<8xf32>
+  }
+  return %a : tensor<8xf32>
 }
