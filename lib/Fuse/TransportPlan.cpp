@@ -108,14 +108,18 @@ bool fusion::leadsToReduction(Operation *op) {
 }
 
 /// Whether one kernel will read each result, element by element: another GPU's
-/// memory is slow to read twice. The schedule has the last word.
-static bool isReadOnce(Operation *reduction) {
+/// memory is slow to read twice. Who adds more than one other rank's tensor, or
+/// what is scattered, takes all as one operand, which is no one rank's memory.
+/// The schedule has the last word.
+static bool isReadInPlace(const PlannedCollective &planned) {
+  if (planned.ranks != 2 || !isa<AllReduceOp>(planned.op))
+    return false;
   auto isPlain = [](Operation *user) {
     return isa<ReshapeOp>(user) ||
            (getOpFamily(user) == OpFamily::Elementwise &&
             !leadsToReduction(user));
   };
-  return llvm::all_of(reduction->getUsers(), isPlain);
+  return llvm::all_of(planned.op->getUsers(), isPlain);
 }
 
 /// Tensors that a reader adds: an update of as many fits the limits of a group.
@@ -479,8 +483,7 @@ static void choose(TransportPlan &plan, ArrayRef<unsigned> candidates,
   // The later its reader, the less there is to copy beside.
   for (unsigned number : llvm::reverse(candidates.take_back(kTried))) {
     PlannedCollective &planned = plan.collectives[number];
-    if (!planned.usesPeer || !isRankReduction(planned.op) ||
-        !isReadOnce(planned.op))
+    if (!planned.usesPeer || !isReadInPlace(planned))
       continue;
     planned.isDirect = true;
     estimate.update(number);
