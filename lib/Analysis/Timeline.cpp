@@ -11,6 +11,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 using namespace fusion;
@@ -185,8 +186,7 @@ void Simulation::expose(double end) {
       running = stream.active;
       break;
     }
-  if (running == kNone)
-    return; // another stream computes
+  assert(running != kNone && "something runs, and no kernel does");
   exposure.comm = running;
   if (main.active != kNone) {
     exposure.comm = exposure.waiter = main.active;
@@ -224,8 +224,10 @@ Timeline Simulation::run() {
         after = std::min(after, stream.left / stream.rate);
     if (after == INFINITY)
       break;
-    const Stream &main = streams.front();
-    if (main.active == kNone || steps[main.active].isComm)
+    bool computes = llvm::any_of(streams, [&](const Stream &stream) {
+      return stream.active != kNone && !steps[stream.active].isComm;
+    });
+    if (!computes)
       expose(now + after);
     double end = now + after;
     for (Stream &stream : streams)

@@ -135,7 +135,7 @@ struct Timeline {
   double stepUs = 0;
   double computeUs = 0;            ///< sum of the kernels alone
   double commUs = 0;               ///< sum of the collectives alone
-  double exposedUs = 0;            ///< sent while stream 0 computed nothing
+  double exposedUs = 0;            ///< sent while nothing was computed
   std::vector<StepSpan> spans;     ///< by step
   std::vector<Exposure> exposures; ///< in order, neighbours of one cause merged
 

@@ -361,6 +361,16 @@ TEST(Timeline, KernelsOfTwoStreamsShareTheDevice) {
   EXPECT_DOUBLE_EQ(timeline.spans[1].endUs, 40);
   EXPECT_DOUBLE_EQ(timeline.stepUs, 60);
   EXPECT_DOUBLE_EQ(timeline.computeUs, 60);
+  // Beside a collective until 50 kernels take 12.5 and then 25: what stream 0
+  // waits for is hidden until 37.5.
+  beside.waits = {1};
+  Timeline hidden =
+      simulate({collective(50), kernel(10), beside, kernel(5, {0})}, model);
+  EXPECT_DOUBLE_EQ(hidden.spans[2].endUs, 37.5);
+  EXPECT_DOUBLE_EQ(hidden.stepUs, 55);
+  ASSERT_EQ(hidden.exposures.size(), 1u);
+  EXPECT_DOUBLE_EQ(hidden.exposures[0].beginUs, 37.5);
+  EXPECT_DOUBLE_EQ(hidden.exposedUs, 12.5);
 }
 
 TEST(Timeline, ALongStepIsLinear) {
