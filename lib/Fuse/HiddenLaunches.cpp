@@ -35,6 +35,10 @@ static constexpr double kMostLonger = 1.01;
 /// collective slow it down.
 static constexpr double kFill = 1.05;
 
+/// What share of the step the groups apart may expose as if it were nothing:
+/// phases behind this one price kernels a little otherwise.
+static constexpr double kLater = 0.002;
+
 namespace {
 
 /// A schedule of the function as it is now.
@@ -490,6 +494,8 @@ LogicalResult LaunchExposure::run() {
     return failure();
   withoutUs = without->getStepUs();
   withoutExposedUs = without->getExposedUs();
+  if (withoutExposedUs < kLater * withoutUs)
+    withoutExposedUs = 0;
   allUs = now->getStepUs();
   allExposedUs = now->getExposedUs();
   HorizontalPlan all = plan;
