@@ -128,7 +128,7 @@ def PrefetchAllGather : Pass<"fusion-prefetch-all-gather", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"function", "function", "std::string", "\"main\"", "the function to schedule">,
-    Option<"budget", "budget", "uint64_t", "0", "bytes of gathered values, 0: twice what is needed without prefetching">
+    Option<"budget", "budget", "uint64_t", "0", "bytes of gathered values, 0: twice what one op reads">
   ];
   let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
