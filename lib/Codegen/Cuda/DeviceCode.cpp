@@ -7,6 +7,8 @@
 
 #include "Assembler.h"
 
+#include "../Optimizer.h"
+
 #include "fusion/IR/FusionDialect.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -27,7 +29,6 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
@@ -185,18 +186,7 @@ static void optimize(Module &module, TargetMachine &machine) {
   PipelineTuningOptions tuning;
   tuning.SLPVectorization = false;
   tuning.LoopVectorization = false;
-  PassBuilder builder(&machine, tuning);
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager sccs;
-  ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(sccs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, sccs, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
-      .run(module, modules);
+  fusion::codegen::optimizeModule(module, machine, tuning);
 }
 
 Expected<fusion::DeviceCode>

@@ -240,6 +240,79 @@ def spilling(op, width, inputs=0):
             + "\n".join(lines) + f"\n    fusion.yield %{last} : {kind}\n  }}\n  return %g : {kind}\n}}\n")
 
 
+# A gather of rows that a slice names: positions are taken apart and put together in vectors, whose flags LLVM 22 once
+# gave to the scalar that the address of the result is made of.
+SLICED_ROWS = """  %0 = fusion.slice %ids starts = [0, 1, 0] limits = [4, 2, 32] strides = [1, 1, 1] : tensor<4x2x32xi64>
+  %1 = fusion.reshape %0 : tensor<4x1x32xi64> to tensor<128xi64>
+  %2 = fusion.gather %table, %1 axis = 0 : tensor<256x64xbf16>, tensor<128xi64>
+  %3 = fusion.reshape %2 : tensor<128x64xbf16> to tensor<4x32x64xbf16>
+  %4 = fusion.broadcast %rows dims = [1, 2] : tensor<32x64xbf16> to tensor<4x32x64xbf16>
+  %5 = fusion.add %3, %4 : tensor<4x32x64xbf16>"""
+BYTES = {"b16": 2, "b32": 4, "b64": 8}
+
+
+def accesses(ptx, block, thread, bases):
+    """(instruction, address, bytes) of the loads and stores of one thread of a kernel without loops; loads of integers
+    give 0. `bases` are the operands' addresses."""
+    values, found, skipping = {}, [], None
+
+    def read(word):
+        special = {"%ctaid.x": block, "%tid.x": thread}
+        return special[word] if word in special else values.get(word, 0) if word[0] == "%" else int(word)
+
+    for line in ptx.splitlines():
+        line = line.split("//")[0].strip().rstrip(";")
+        if skipping:
+            skipping = None if line == f"{skipping}:" else skipping
+            continue
+        if not line or line[0] in ".{}" or line.endswith(":") or line.startswith(("griddepcontrol", "ret")):
+            continue
+        if branch := re.fullmatch(r"@(!?)(%p\d+) bra\s+(\S+)", line):
+            skipping = branch[3] if bool(values[branch[2]]) != bool(branch[1]) else None
+            continue
+        name, rest = line.split(None, 1)
+        word = [each.strip() for each in re.split(r",(?![^{]*})", rest.strip())]
+        address = re.search(r"\[(%\w+)\+?(-?\d+)?\]", rest)
+        at = address and read(address[1]) + int(address[2] or 0)
+        kind, type_ = name.split(".")[0], name.split(".")[-1]
+        if name.startswith("ld.param"):
+            values[word[0]] = bases[at // 8]
+        elif kind in ("ld", "st"):
+            found.append((name, at, BYTES[type_] * (int(re.search(r"\.v(\d)", name)[1]) if ".v" in name else 1)))
+        elif name == "mov.b64" and not word[1].startswith(("%", "{")):
+            values[word[0]] = 0  # where parameters lie
+        elif kind in ("mov", "cvt", "cvta") and "{" not in rest:
+            values[word[0]] = read(word[1])
+        elif kind == "setp":
+            a, b = read(word[1]), read(word[2])
+            values[word[0]] = {"gt": a > b, "lt": a < b, "ge": a >= b, "le": a <= b, "eq": a == b, "ne": a != b}[name.split(".")[1]]
+        elif kind in ("add", "sub", "mul", "shl", "shr", "and", "or", "max", "min", "bfe", "mad") and "bf16" not in name:
+            a, b, *c = map(read, word[1:])
+            values[word[0]] = {"add": lambda: a + b, "sub": lambda: a - b, "mul": lambda: a * b, "shl": lambda: a << b,
+                               "shr": lambda: a >> b, "and": lambda: a & b, "or": lambda: a | b, "max": lambda: max(a, b),
+                               "min": lambda: min(a, b), "bfe": lambda: a >> b & (1 << c[0]) - 1,
+                               "mad": lambda: a * b + c[0]}[kind]()
+    return found
+
+
+def checkAddresses(folder):
+    kinds = {"ids": "tensor<4x2x32xi64>", "table": "tensor<256x64xbf16>", "rows": "tensor<32x64xbf16>"}
+    code = Compiled(folder, function(kinds, SLICED_ROWS, {"5": "tensor<4x32x64xbf16>"}), "--target=cuda:sm_90")
+    ptx, bases = code.ptx.partition("{")[2], [index << 32 for index in range(1, 5)]
+    written, read = [], set()
+    for block in range(4):
+        for thread in range(256):
+            for name, at, size in accesses(ptx, block, thread, bases):
+                if name.startswith("st"):
+                    written += range(at - bases[3], at - bases[3] + size)
+                elif at >> 32 == 1:
+                    read.add(at - bases[0])
+    want = {8 * (64 * i + 32 + j) for i in range(4) for j in range(32)}
+    checks.check("sliced rows: all of the result is written, once", sorted(written) == list(range(4 * 32 * 64 * 2)),
+                 f"{len(written)} bytes, {len(set(written))} of them different")
+    checks.check("sliced rows: the slice's indices are read", read == want, f"{sorted(read ^ want)[:8]}")
+
+
 def checkSpills(folder):
     """What spills as one kernel, by the assembler's word, is cut until nothing spills; where estimates decide, too."""
     device = json.loads((DEVICES / "h200.json").read_text())
@@ -312,6 +385,7 @@ def main():
             return checks.finish() and 77
         checkCode(folder)
         checkAccesses(folder)
+        checkAddresses(folder)
         checkSpills(folder)
         checkOptions(folder)
         checkRanks(folder)
