@@ -100,22 +100,24 @@ Status Product::describe() {
   return layout(kD, n, m, 1);
 }
 
-std::optional<uint64_t> Product::check(const LtAlgorithm &algorithm) const {
+std::optional<Product::Demand>
+Product::check(const LtAlgorithm &algorithm) const {
   LtHeuristicResult checked{};
   if (api.algorithmCheck(handle, desc.get(), layouts[kA].get(),
                          layouts[kB].get(), layouts[kC].get(),
                          layouts[kD].get(), &algorithm, &checked) != 0 ||
       checked.workspaceSize > kMostWorkspace)
     return std::nullopt;
-  return checked.workspaceSize;
+  return Demand{checked.workspaceSize, checked.wavesCount};
 }
 
 void Product::chooseAs(const Product &other) {
   if (!setEpilogue(false, kAlignment).ok())
     return;
-  if (std::optional<uint64_t> size = check(*other.aligned)) {
+  if (std::optional<Demand> demand = check(*other.aligned)) {
     aligned = other.aligned;
-    workspaceSize = *size;
+    workspaceSize = demand->workspace;
+    waves = demand->waves;
   }
 }
 
@@ -137,8 +139,8 @@ Expected<bool> Product::setSteps(const Addresses &steps) {
       return false;
     FUSION_RT_TRY(set(kLtAuxBatchStride, &step, sizeof(step)));
   }
-  std::optional<uint64_t> size = check(*aligned);
-  return size && *size <= workspaceSize;
+  std::optional<Demand> demand = check(*aligned);
+  return demand && demand->workspace <= workspaceSize;
 }
 
 Status Product::enqueueOnce(CUstream stream, const Addresses &operands,

@@ -75,6 +75,9 @@ public:
   bool takesUnaligned() const { return unaligned.has_value(); }
   int64_t getCount() const { return count; }
   uint64_t workspace() const { return workspaceSize; }
+  /// How many times its blocks fill the device, by the library; 0 if it doesn't
+  /// say.
+  double getWaves() const { return waves; }
   /// Says how far members are apart: whether the algorithm takes that.
   Expected<bool> setSteps(const Addresses &steps);
   Status enqueue(CUstream stream, const Addresses &first, void *workspace);
@@ -86,9 +89,14 @@ private:
   Status enqueueOnce(CUstream stream, const Addresses &operands,
                      void *workspace);
   Status setEpilogue(bool plain, uint32_t alignment);
+  /// Of an algorithm: scratch memory, and how often it fills the device.
+  struct Demand {
+    uint64_t workspace;
+    double waves;
+  };
   struct Found {
     LtAlgorithm algorithm;
-    uint64_t workspace;
+    Demand demand;
     size_t base; ///< the index of what this differs little from, or kNone
   };
   /// Algorithms that keep our promises, in the order of the library's
@@ -100,8 +108,8 @@ private:
   Expected<size_t> tune(Tuner &tuner, const std::vector<Found> &found);
   /// All that the choice of an algorithm depends on.
   std::string getName() const;
-  /// The workspace of `algorithm`, if it serves this product.
-  std::optional<uint64_t> check(const LtAlgorithm &algorithm) const;
+  /// What `algorithm` takes, if it serves this product.
+  std::optional<Demand> check(const LtAlgorithm &algorithm) const;
   Status set(int attribute, const void *value, size_t size) {
     return api.check(api.descSet(desc.get(), attribute, value, size),
                      "cublasLtMatmulDescSetAttribute");
@@ -127,6 +135,7 @@ private:
   /// For operands at multiples of kAlignment, and for others.
   std::optional<LtAlgorithm> aligned, unaligned;
   uint64_t workspaceSize = 0;
+  double waves = 0;
 };
 
 } // namespace fusion::rt::cuda

@@ -72,8 +72,8 @@ Expected<std::vector<Product::Found>> Product::find(uint32_t alignment,
           });
       if (isKnown || results[i].state != 0)
         continue;
-      if (std::optional<uint64_t> size = check(each))
-        result.push_back({each, *size, Tuner::kNone});
+      if (std::optional<Demand> demand = check(each))
+        result.push_back({each, *demand, Tuner::kNone});
     }
   }
   return result;
@@ -97,8 +97,8 @@ void Product::addNeighbours(std::vector<Found> &found) {
           });
       if (isKnown)
         continue;
-      if (std::optional<uint64_t> size = check(other))
-        found.push_back({other, *size, base});
+      if (std::optional<Demand> demand = check(other))
+        found.push_back({other, *demand, base});
     }
 }
 
@@ -166,7 +166,7 @@ Expected<size_t> Product::tune(Tuner &tuner, const std::vector<Found> &found) {
     bytes = *end;
   }
   for (const Found &each : found)
-    scratch = std::max(scratch, each.workspace);
+    scratch = std::max(scratch, each.demand.workspace);
   auto all = checkedAdd(bytes, scratch);
   if (!all)
     return size_t(0);
@@ -174,7 +174,7 @@ Expected<size_t> Product::tune(Tuner &tuner, const std::vector<Found> &found) {
   for (const Found &each : found) {
     auto enqueueIt = [&](CUstream stream, char *memory) -> Status {
       aligned = each.algorithm;
-      workspaceSize = each.workspace;
+      workspaceSize = each.demand.workspace;
       if (count > 1) {
         auto isTaken = setSteps(steps);
         if (!isTaken)
@@ -211,7 +211,8 @@ Status Product::choose(Tuner *tuner) {
       best = *fastest;
     }
     aligned = (*found)[best].algorithm;
-    workspaceSize = (*found)[best].workspace;
+    workspaceSize = (*found)[best].demand.workspace;
+    waves = (*found)[best].demand.waves;
   }
   if (count > 1)
     return {}; // members at other addresses are products of their own
@@ -220,7 +221,7 @@ Status Product::choose(Tuner *tuner) {
     return others.status();
   if (!others->empty()) {
     unaligned = others->front().algorithm;
-    workspaceSize = std::max(workspaceSize, others->front().workspace);
+    workspaceSize = std::max(workspaceSize, others->front().demand.workspace);
   }
   if (!aligned)
     aligned = unaligned;

@@ -149,6 +149,27 @@ TEST_F(CudaProductsTest, UnequalDistancesAreBranches) {
   EXPECT_EQ(batches(), (Batches{2, 1}));
 }
 
+/// Side by side, products of whole waves would only wait for each other.
+TEST_F(CudaProductsTest, ProductsThatFillTheDeviceAreInLine) {
+  std::vector<std::vector<int64_t>> places{
+      {0, 1, 10, 20}, {0, 2, 11, 21}, {0, 3, 12, 24}};
+  auto streamsOf = [&](int64_t waves, int64_t batchWaves) {
+    fakeBlasLtReset();
+    fakeBlasLtSet("waves", waves);
+    fakeBlasLtSet("batch waves", batchWaves);
+    run(productCall(3, true), places);
+    EXPECT_EQ(batches(), (Batches{2, 1}));
+    return numStreams();
+  };
+  EXPECT_EQ(streamsOf(97, 100), 1u);
+  EXPECT_EQ(streamsOf(95, 190), 1u);
+  // A wave and a half leaves half of the second idle.
+  EXPECT_EQ(streamsOf(97, 150), 2u);
+  EXPECT_EQ(streamsOf(73, 91), 2u);
+  // The library may not say.
+  EXPECT_EQ(streamsOf(0, 100), 2u);
+}
+
 /// Runs of equal distances, and never more than four branches at a time.
 TEST_F(CudaProductsTest, PartsOfACallMayBeBatches) {
   std::vector<std::vector<int64_t>> places;

@@ -179,6 +179,9 @@ int cublasLtMatmulAlgoCheck(LtHandle, LtDesc desc, LtLayout a, LtLayout b,
                             LtHeuristicResult *result) {
   *result = {};
   result->workspaceSize = size_t(state().settings["workspace"]);
+  bool isBatch = valueOf(*static_cast<Layout *>(d), kLtBatchCount, 1) > 1;
+  result->wavesCount =
+      float(state().settings[isBatch ? "batch waves" : "waves"]) / 100;
   return serves(desc, {a, b, c, d}) ? 0 : kNotSupported;
 }
 int cublasLtMatmulAlgoConfigSetAttribute(LtAlgorithm *algorithm, int attribute,

@@ -30,6 +30,7 @@ const FakeProduct *fakeBlasLtProduct(uint64_t index);
 /// take on the tests' driver (0). `key`: "batches", "bias step", "workspace",
 /// "unaligned" (1: there are algorithms for operands at any address),
 /// "algorithms", "batch algorithm" (0; the first that is named for a batch),
+/// "waves" and "batch waves" (0; percent of the device that a product fills),
 /// "swizzles" (0; 1: algorithms may be set to one), "gradients" (1: there are
 /// algorithms for gradients beside a product), "millis 0",
 /// "millis 1", "millis 1 swizzle 2" ...
