@@ -101,7 +101,11 @@ private:
   };
   /// Algorithms that keep our promises, in the order of the library's
   /// heuristics; up to `most`.
-  Expected<std::vector<Found>> find(uint32_t alignment, size_t most);
+  Expected<std::vector<Found>> find(uint32_t alignment, size_t most,
+                                    uint64_t mostWorkspace);
+  /// The first of them, or none; a short product's needs no counter if there is
+  /// one that needs none.
+  Expected<std::vector<Found>> findFirst(uint32_t alignment);
   /// Adds to each of `found` algorithms with other settings.
   void addNeighbours(std::vector<Found> &found);
   /// The index of the fastest.

@@ -26,14 +26,21 @@ struct Setting {
 constexpr Setting kSettings[] = {{kLtSwizzling, 1},    {kLtSwizzling, 2},
                                  {kLtSwizzling, 3},    {kLtClusterShape, 2},
                                  {kLtClusterShape, 3}, {kLtClusterShape, 5}};
+/// A workspace of so many bytes is a counter of blocks, which a memset of the
+/// library's own clears ahead of each product.
+constexpr uint64_t kCounterBytes = 256;
+/// Operations of a product that is over before blocks that take turns by a
+/// counter would gain what the memset takes: 40 us of an H200, where that is
+/// 2 us, and 9 beside copies.
+constexpr double kMostWithoutCounter = 3e10;
 } // namespace
 
 static bool isSame(const LtAlgorithm &a, const LtAlgorithm &b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-Expected<std::vector<Product::Found>> Product::find(uint32_t alignment,
-                                                    size_t most) {
+Expected<std::vector<Product::Found>>
+Product::find(uint32_t alignment, size_t most, uint64_t mostWorkspace) {
   LtOwned preference(api.preferenceDestroy);
   FUSION_RT_TRY(api.check(api.preferenceCreate(preference.slot()),
                           "cublasLtMatmulPreferenceCreate"));
@@ -42,7 +49,7 @@ Expected<std::vector<Product::Found>> Product::find(uint32_t alignment,
         api.preferenceSet(preference.get(), attribute, &value, sizeof(value)),
         "cublasLtMatmulPreferenceSetAttribute");
   };
-  FUSION_RT_TRY(prefer(kLtMaxWorkspace, kMostWorkspace));
+  FUSION_RT_TRY(prefer(kLtMaxWorkspace, mostWorkspace));
   // Partial sums are never rounded to a narrow type.
   FUSION_RT_TRY(prefer(kLtReductions, isNarrow(call.dtype) ? kLtReduceInCompute
                                                            : kLtReduceAny));
@@ -77,6 +84,21 @@ Expected<std::vector<Product::Found>> Product::find(uint32_t alignment,
     }
   }
   return result;
+}
+
+Expected<std::vector<Product::Found>> Product::findFirst(uint32_t alignment) {
+  auto found = find(alignment, 1, kMostWorkspace);
+  if (!found || found->empty())
+    return found;
+  uint64_t size = found->front().demand.workspace;
+  double operations = 2.0 * sizes.m * sizes.n * sizes.k * sizes.batch *
+                      std::max<int64_t>(count, 1);
+  if (size == 0 || size > kCounterBytes || operations > kMostWithoutCounter)
+    return found;
+  auto without = find(alignment, 1, 0);
+  bool hasNone =
+      without && !without->empty() && without->front().demand.workspace == 0;
+  return hasNone ? std::move(without) : std::move(found);
 }
 
 void Product::addNeighbours(std::vector<Found> &found) {
@@ -198,7 +220,8 @@ Expected<size_t> Product::tune(Tuner &tuner, const std::vector<Found> &found) {
 
 Status Product::choose(Tuner *tuner) {
   bool isTuned = tuner && !keepsBits(call);
-  auto found = find(kAlignment, isTuned ? 2 * kMostAlgorithms : 1);
+  auto found = isTuned ? find(kAlignment, 2 * kMostAlgorithms, kMostWorkspace)
+                       : findFirst(kAlignment);
   if (!found)
     return found.status();
   if (!found->empty()) {
@@ -216,7 +239,7 @@ Status Product::choose(Tuner *tuner) {
   }
   if (count > 1)
     return {}; // members at other addresses are products of their own
-  auto others = find(uint32_t(elementSize(call.dtype)), 1);
+  auto others = findFirst(uint32_t(elementSize(call.dtype)));
   if (!others)
     return others.status();
   if (!others->empty()) {

@@ -170,6 +170,24 @@ TEST_F(CudaProductsTest, ProductsThatFillTheDeviceAreInLine) {
   EXPECT_EQ(streamsOf(0, 100), 2u);
 }
 
+/// A counter of blocks is cleared by a memset in front of the product: a short
+/// one is better off without.
+TEST_F(CudaProductsTest, ShortProductsNeedNoCounter) {
+  auto hasWorkspace = [&](int64_t bytes, bool canDoWithout) {
+    fakeBlasLtReset();
+    fakeBlasLtSet("workspace", bytes);
+    fakeBlasLtSet("no counter", canDoWithout);
+    run(productCall(1, true), {{0, 1, 10, 20}});
+    EXPECT_EQ(batches(), (Batches{1}));
+    return fakeBlasLtProduct(0)->workspaceSize != 0;
+  };
+  EXPECT_FALSE(hasWorkspace(4, true));
+  EXPECT_FALSE(hasWorkspace(256, true));
+  // More is for partial sums.
+  EXPECT_TRUE(hasWorkspace(257, true));
+  EXPECT_TRUE(hasWorkspace(4, false));
+}
+
 /// Runs of equal distances, and never more than four branches at a time.
 TEST_F(CudaProductsTest, PartsOfACallMayBeBatches) {
   std::vector<std::vector<int64_t>> places;

@@ -155,6 +155,13 @@ int cublasLtMatmulPreferenceSetAttribute(LtPreference preference, int attribute,
                                          const void *value, size_t size) {
   return setValue(preference, attribute, value, size);
 }
+/// Bytes that an algorithm needs. One that was asked for without any has none,
+/// unless "no counter" is 0.
+static size_t workspaceOf(const LtAlgorithm &algorithm) {
+  auto &settings = state().settings;
+  bool hasNone = algorithm.data[3] && settings["no counter"];
+  return hasNone ? 0 : size_t(settings["workspace"]);
+}
 int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
                                    LtLayout b, LtLayout c, LtLayout d,
                                    LtPreference preference, int wanted,
@@ -171,14 +178,17 @@ int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
     results[i] = {};
     results[i].algorithm.data[0] = uint64_t(alignment);
     results[i].algorithm.data[1] = uint64_t(first + i);
+    results[i].algorithm.data[3] =
+        valueOf(*static_cast<Desc *>(preference), kLtMaxWorkspace) == 0;
   }
   return 0;
 }
 int cublasLtMatmulAlgoCheck(LtHandle, LtDesc desc, LtLayout a, LtLayout b,
-                            LtLayout c, LtLayout d, const LtAlgorithm *,
+                            LtLayout c, LtLayout d,
+                            const LtAlgorithm *algorithm,
                             LtHeuristicResult *result) {
   *result = {};
-  result->workspaceSize = size_t(state().settings["workspace"]);
+  result->workspaceSize = workspaceOf(*algorithm);
   bool isBatch = valueOf(*static_cast<Layout *>(d), kLtBatchCount, 1) > 1;
   result->wavesCount =
       float(state().settings[isBatch ? "batch waves" : "waves"]) / 100;
@@ -199,7 +209,7 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
                    LtLayout layoutD, const LtAlgorithm *algorithm,
                    void *workspace, size_t workspaceSize, CUstream stream) {
   if (!serves(desc, {layoutA, layoutB, layoutC, layoutD}) ||
-      workspaceSize < size_t(state().settings["workspace"]))
+      workspaceSize < workspaceOf(*algorithm))
     return kNotSupported;
   auto &op = *static_cast<Desc *>(desc);
   auto &la = *static_cast<Layout *>(layoutA),
@@ -221,7 +231,8 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
                       workspace,
                       algorithm->data[1],
                       algorithm->data[2],
-                      epilogue};
+                      epilogue,
+                      workspaceSize};
   auto *bias = reinterpret_cast<const float *>(valueOf(op, kLtBiasPointer));
   auto *slopeAt = reinterpret_cast<const float *>(valueOf(op, kLtAuxPointer));
   // Seen in version 13.1: a check that takes distances below zero, and a

@@ -17,6 +17,7 @@ struct FakeProduct {
   uint64_t algorithm; ///< from 0 on
   uint64_t swizzle;   ///< that it was set to
   int64_t epilogue;
+  uint64_t workspaceSize; ///< bytes that it was given
 };
 
 extern "C" {
@@ -29,6 +30,7 @@ const FakeProduct *fakeBlasLtProduct(uint64_t index);
 /// How many algorithms there are (1), and milliseconds that the products of one
 /// take on the tests' driver (0). `key`: "batches", "bias step", "workspace",
 /// "unaligned" (1: there are algorithms for operands at any address),
+/// "no counter" (0; 1: algorithms need no workspace if they may have none),
 /// "algorithms", "batch algorithm" (0; the first that is named for a batch),
 /// "waves" and "batch waves" (0; percent of the device that a product fills),
 /// "swizzles" (0; 1: algorithms may be set to one), "gradients" (1: there are
