@@ -2,9 +2,12 @@
 //
 // A reduction has as many threads as its results can use. Where these are few
 // and what they read is much, most of a GPU would idle: the reduction is done
-// in two, first of equal parts, then of the parts' results. Where those go into
-// a sum of several scalars, as in a norm of all gradients, that sum takes the
-// parts' results themselves: no launch adds those of one.
+// in two, first of equal parts, then of the parts' results. A large tensor has
+// as many parts as give a GPU several waves of blocks: few long rows keep too
+// few bytes under way. Where the parts' results go into a sum of several
+// scalars, as in a norm of all gradients, that sum takes them themselves: no
+// launch adds those of one. All terms of such a sum share the numbers that its
+// block may add, and lie in its row as their kernels can write them there.
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/DeviceModel.h"
@@ -30,10 +33,25 @@ using namespace fusion;
 
 /// Elements that a thread of the first reduction should have at least, and
 /// parts of one.
-static constexpr int64_t kElementsOfThread = 16, kMaxParts = 1024;
+static constexpr int64_t kElementsOfThread = 16, kMaxParts = 4096;
 
-/// Numbers of a sum of scalars that one block may have to add.
-static constexpr int64_t kMaxJoined = 16384;
+/// Threads of a row at most (codegen/Cuda/CudaRowReduce.cpp).
+static constexpr int64_t kRowThreads = 256;
+
+/// Elements of a row that a thread reads as four or eight vectors: a longer one
+/// has no more bytes under way, and there are fewer.
+static constexpr int64_t kRowElements = 16384;
+
+/// Elements that a row should be a multiple of, to be read in vectors.
+static constexpr int64_t kVectorElements = 8;
+
+/// Numbers that one block may have to add: as many as its threads hold at a
+/// time.
+static constexpr int64_t kMaxJoined = 32768;
+
+/// Bytes at whose multiples a kernel may write its part of a concat
+/// (codegen/GroupHash.h).
+static constexpr int64_t kPieceBytes = 16;
 
 /// Elementwise ops in front of a reduction that are looked through.
 static constexpr size_t kMaxSources = 64;
@@ -156,6 +174,10 @@ struct SplitReductions : fusion::impl::SplitReductionsBase<SplitReductions> {
 
 private:
   void split(ReduceOp op, const DeviceModel &device);
+  void planJoined(ConcatOp concat, const DeviceModel &device);
+
+  /// Parts of the terms of sums of scalars.
+  llvm::DenseMap<Operation *, int64_t> partsOfTerm;
 };
 
 } // namespace
@@ -187,41 +209,96 @@ static std::optional<ReductionSize> measure(ReduceOp op) {
 static double countThreads(const ReductionSize &size) {
   // What the emitters deal: a block a row, or 32 threads a column vector.
   double each = double(size.length) / kElementsOfThread;
-  return size.isRow ? size.results * std::clamp(each, 1.0, 1024.0)
+  return size.isRow ? size.results * std::clamp(each, 1.0, double(kRowThreads))
                     : size.results * std::clamp(each, 1.0, 32.0) / 4;
 }
 
-/// The least divisor of `extent` from `wanted` on, else the largest one.
-static int64_t chooseParts(int64_t extent, int64_t wanted, int64_t limit) {
-  int64_t largest = 1;
-  for (int64_t parts = 2; parts <= std::min(extent, limit); ++parts)
-    if (extent % parts == 0) {
+/// The share of the device's threads that such a reduction occupies.
+static double getShare(const ReductionSize &size, const DeviceModel &device) {
+  double wanted =
+      double(device.units) * device.threadsPerBlock * device.residentBlocks;
+  return std::min(1.0, countThreads(size) / wanted);
+}
+
+/// The least divisor of the extent from about `wanted` on that is a multiple of
+/// `multiple` and leaves rows of whole vectors; else the largest one, which may
+/// have half as many parts as wanted before it has rows of single elements.
+static int64_t chooseParts(const ReductionSize &size, int64_t wanted,
+                           int64_t limit, int64_t multiple = 1) {
+  // A few blocks less keep a device as busy.
+  if (size.isRow)
+    wanted -= wanted / 16;
+  int64_t largest = 1, inVectors = 1;
+  for (int64_t parts = 2; parts <= std::min(size.extent, limit); ++parts) {
+    if (size.extent % parts != 0 || parts % multiple != 0)
+      continue;
+    if (!size.isRow || size.length / parts % kVectorElements == 0)
+      inVectors = parts;
+    if (inVectors >= wanted)
+      return inVectors;
+    if (largest < wanted)
       largest = parts;
-      if (parts >= wanted)
-        break;
-    }
-  return largest;
+  }
+  return 2 * inVectors >= std::min(wanted, largest) ? inVectors : largest;
+}
+
+/// Whether sums between the two keep more digits than the elements have.
+static bool needsWideParts(ReduceOp op) {
+  Type element = getElementTypeOrSelf(op.getInput().getType());
+  return element.isF16() || element.isBF16();
+}
+
+/// Parts of a reduction that is done in two, at most.
+static int64_t getMaxParts(const ReductionSize &size) {
+  return std::min(kMaxParts, size.length / (2 * kElementsOfThread));
+}
+
+/// Whether `op` adds up what others reduced, and one block can.
+static bool isOfFewResults(ReduceOp op, const ReductionSize &size) {
+  Operation *producer = op.getInput().getDefiningOp();
+  while (isa_and_present<ReshapeOp, CastOp>(producer))
+    producer = producer->getOperand(0).getDefiningOp();
+  return size.results == 1 && size.length <= kMaxJoined &&
+         isa_and_present<ConcatOp, ReduceOp>(producer);
+}
+
+/// Whether `op` reduces rows that a thread group reads at once, and only for
+/// another reduction: the first of two.
+static bool isOfParts(ReduceOp op, const ReductionSize &size) {
+  if (!size.isRow || size.results < 2 || size.length > kRowElements ||
+      !op->hasOneUse())
+    return false;
+  Operation *reader = *op->user_begin();
+  while (isa<ReshapeOp, ConcatOp>(reader) && reader->hasOneUse())
+    reader = *reader->user_begin();
+  auto next = dyn_cast<ReduceOp>(reader);
+  return next && next.getKind() == op.getKind() &&
+         cast<RankedTensorType>(next.getType()).getRank() == 0;
 }
 
 void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
   std::optional<ReductionSize> size = measure(op);
-  if (!size)
+  if (!size || isOfFewResults(op, *size) || isOfParts(op, *size))
     return;
-  double wanted =
-      double(device.units) * device.threadsPerBlock * device.residentBlocks;
-  double share = std::min(1.0, countThreads(*size) / wanted);
+  double share = getShare(*size, device);
   double wholeUs = 1e6 * size->bytes / device.memoryBandwidth;
-  int64_t limit = std::min(kMaxParts, size->length / (2 * kElementsOfThread));
+  auto term = partsOfTerm.find(op);
+  bool isTerm = term != partsOfTerm.end();
+  int64_t wanted = std::ceil(1.0 / share);
+  if (size->isRow && size->results == 1)
+    wanted = std::max(wanted, size->length / kRowElements);
   int64_t parts =
-      chooseParts(size->extent, int64_t(std::ceil(1.0 / share)), limit);
+      isTerm ? term->second : chooseParts(*size, wanted, getMaxParts(*size));
   if (parts < 2)
     return;
   Location loc = op.getLoc();
   double nowUs = wholeUs / share;
   const KernelFigures &kernel = device.getKernel(
       size->isRow ? KernelClass::RowReduce : KernelClass::ColumnReduce);
-  double splitUs = wholeUs / std::min(1.0, share * parts) + device.launchGapUs +
-                   kernel.fixedUs;
+  double splitUs = wholeUs / std::min(1.0, share * parts);
+  // The sum of a term's parts is no launch.
+  if (!isTerm)
+    splitUs += device.launchGapUs + kernel.fixedUs;
   // What else computes the values would be part of one kernel; the view of
   // their parts keeps it out of the first of two.
   SmallVector<Operation *> sources = findSources(op);
@@ -251,9 +328,8 @@ void SplitReductions::split(ReduceOp op, const DeviceModel &device) {
   auto resultType = cast<RankedTensorType>(op.getResult().getType());
   Value input = op.getInput();
   // Between the two, sums keep the digits that they are accumulated in.
-  Type element = type.getElementType(), wide = element;
-  if (element.isF16() || element.isBF16())
-    wide = builder.getF32Type();
+  Type element = type.getElementType();
+  Type wide = needsWideParts(op) ? builder.getF32Type() : element;
   SmallVector<int64_t> shape(type.getShape());
   shape[size->dim] /= parts;
   shape.insert(shape.begin() + size->dim, parts);
@@ -304,15 +380,69 @@ static ReduceOp findRowSum(ConcatOp concat) {
   return isWhole ? sum : ReduceOp();
 }
 
+/// The sum of a whole tensor that `scalar` is a view of, if nothing else reads
+/// either, or null.
+static ReduceOp findTerm(Value scalar) {
+  auto view = scalar.getDefiningOp<ReshapeOp>();
+  auto sum = view ? view.getInput().getDefiningOp<ReduceOp>() : ReduceOp();
+  bool isTerm = sum && view->hasOneUse() && sum->hasOneUse() &&
+                sum.getKind() == ReduceKind::Sum &&
+                cast<RankedTensorType>(sum.getType()).getRank() == 0;
+  return isTerm ? sum : ReduceOp();
+}
+
+/// Chooses the parts of all sums that the sum of a row of scalars adds. Those
+/// of large tensors are rows that a GPU reads best; those of others give it
+/// blocks enough, or, where these are more numbers than one block may add,
+/// fewer.
+void SplitReductions::planJoined(ConcatOp concat, const DeviceModel &device) {
+  if (!findRowSum(concat))
+    return;
+  struct Term {
+    ReduceOp op;
+    ReductionSize size;
+    int64_t fill, multiple, parts = 1;
+  };
+  SmallVector<Term> terms;
+  int64_t others = 0;
+  for (Value input : concat.getInputs()) {
+    ReduceOp op = findTerm(input);
+    std::optional<ReductionSize> size = op ? measure(op) : std::nullopt;
+    // The parts of f16 and bf16 are added in f32, apart.
+    if (!size || isOfFewResults(op, *size) || needsWideParts(op)) {
+      others += cast<RankedTensorType>(input.getType()).getNumElements();
+      continue;
+    }
+    int64_t width = getElementBytes(getElementTypeOrSelf(op.getType()));
+    double share = getShare(*size, device);
+    terms.push_back({op, *size, int64_t(std::ceil(1.0 / share)),
+                     std::max<int64_t>(1, kPieceBytes / width)});
+  }
+  // By how much more than a thread's least.
+  for (int64_t factor = 1; factor <= kMaxJoined; factor *= 2) {
+    int64_t row = std::max(kRowElements, kRowElements / 4 * factor),
+            least = kElementsOfThread * kRowThreads * factor, sum = others;
+    for (Term &term : terms) {
+      int64_t wanted = std::max({std::min(term.fill, term.size.length / least),
+                                 term.size.length / row, term.multiple});
+      int64_t most = getMaxParts(term.size);
+      term.parts = chooseParts(term.size, wanted, most, term.multiple);
+      if (term.parts == 1)
+        term.parts = chooseParts(term.size, wanted, most);
+      sum += term.parts;
+    }
+    if (sum <= kMaxJoined)
+      break;
+  }
+  for (Term &term : terms)
+    partsOfTerm[term.op] = term.parts;
+}
+
 /// The sum of parts' sums that `scalar` is a view of, if nothing else reads
 /// either, or null.
 static ReduceOp findPartsSum(Value scalar) {
-  auto view = scalar.getDefiningOp<ReshapeOp>();
-  auto sum = view ? view.getInput().getDefiningOp<ReduceOp>() : ReduceOp();
-  if (!sum || !view->hasOneUse() || !sum->hasOneUse() ||
-      sum.getKind() != ReduceKind::Sum ||
-      cast<RankedTensorType>(sum.getType()).getRank() != 0 ||
-      cast<RankedTensorType>(sum.getInput().getType()).getRank() != 1 ||
+  ReduceOp sum = findTerm(scalar);
+  if (!sum || cast<RankedTensorType>(sum.getInput().getType()).getRank() != 1 ||
       !cast<RankedTensorType>(sum.getInput().getType()).hasStaticShape())
     return {};
   auto parts = sum.getInput().getDefiningOp<ReduceOp>();
@@ -381,7 +511,11 @@ void SplitReductions::runOnOperation() {
   }
   if (!model->isGpu)
     return;
+  partsOfTerm.clear();
   SmallVector<ReduceOp> reductions;
+  for (Block &block : getOperation().getFunctionBody())
+    for (ConcatOp concat : block.getOps<ConcatOp>())
+      planJoined(concat, *model);
   for (Block &block : getOperation().getFunctionBody())
     llvm::append_range(reductions, block.getOps<ReduceOp>());
   for (ReduceOp op : reductions)

@@ -111,9 +111,20 @@ def SplitReductions : Pass<"fusion-split-reductions", "::mlir::func::FuncOp"> {
     mean is the mean of its parts' means. The order of a sum then depends on the
     graph and the device, and not on what is fused.
 
+    There are as many parts as occupy the device; of one result also as many as
+    there are 16,384 elements, so that the blocks of a large tensor come in
+    several waves. Divisors that leave rows of whole vectors are preferred.
+
+    Where whole sums are the terms of a sum of a row of scalars, as in a norm of
+    all gradients, that sum adds their parts: at most 32,768 numbers, which one
+    block holds. If they would be more, the smaller tensors have fewer parts
+    first, then all. A term has parts of a multiple of 16 bytes where its
+    elements allow, so that its kernel writes them into the row.
+
     Requires: nothing. Ensures: no reduction is left that two would serve better,
     but for sizes without a divisor. Idempotent.
-    Leaves alone: sizes that depend on the batch; devices that are no GPU.
+    Leaves alone: sizes that depend on the batch; devices that are no GPU; sums
+    of what others reduced, up to 32,768 numbers.
     Reports: `split-reductions`, for each that is short of results: the share of
     the device, the parts, the predicted microseconds.
 
