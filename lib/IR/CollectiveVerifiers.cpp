@@ -99,6 +99,51 @@ LogicalResult AxisIndexOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return LogicalResult(groupSize(*this, symbols));
 }
 
+SmallVector<int64_t> RankConcatOp::getFirstRows() {
+  SmallVector<int64_t> rows;
+  int64_t row = 0;
+  for (Value input : getInputs()) {
+    rows.push_back(row);
+    row += cast<RankedTensorType>(input.getType()).getDimSize(0);
+  }
+  return rows;
+}
+
+LogicalResult RankConcatOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<int64_t> size = groupSize(*this, symbols);
+  if (failed(size))
+    return failure();
+  if (getInputs().empty())
+    return emitOpError("needs at least one operand");
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (!result.hasStaticShape() || result.getRank() < 1)
+    return emitOpError("needs a static shape with rows, not ") << result;
+  int64_t rows = 0;
+  for (Value input : getInputs()) {
+    auto type = cast<RankedTensorType>(input.getType());
+    if (!type.hasStaticShape() || type.getRank() != result.getRank() ||
+        type.getElementType() != result.getElementType() ||
+        type.getShape().drop_front() != result.getShape().drop_front() ||
+        llvm::AddOverflow(rows, type.getDimSize(0), rows))
+      return emitOpError("has an operand ")
+             << type << " that does not hold rows of " << result;
+  }
+  if (rows != result.getDimSize(0))
+    return emitOpError("has operands of ")
+           << rows << " rows for a result of " << result.getDimSize(0);
+  if (rows % *size != 0)
+    return emitOpError("has ") << rows << " rows, which the " << *size
+                               << " ranks of the group can't share evenly";
+  int64_t part = rows / *size;
+  for (auto [first, input] : llvm::zip_equal(getFirstRows(), getInputs())) {
+    int64_t count = cast<RankedTensorType>(input.getType()).getDimSize(0);
+    if (count > 0 && first / part != (first + count - 1) / part)
+      return emitOpError("has an operand with rows of two ranks: [")
+             << first << ", " << first + count << ") in parts of " << part;
+  }
+  return success();
+}
+
 LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifySameTypes(*this, symbols);
 }

@@ -116,6 +116,14 @@ OpFoldResult ReverseOp::fold(FoldAdaptor adaptor) {
   return resizeSplat(adaptor.getInput(), getResult().getType());
 }
 
+OpFoldResult RankConcatOp::fold(FoldAdaptor) {
+  // All rows of a group of one rank.
+  return getInputs().size() == 1 &&
+                 getInputs().front().getType() == getResult().getType()
+             ? OpFoldResult(getInputs().front())
+             : OpFoldResult();
+}
+
 OpFoldResult ConcatOp::fold(FoldAdaptor adaptor) {
   int64_t axis = getAxis();
   auto isEmpty = [&](Value input) {

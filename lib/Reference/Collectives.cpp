@@ -238,6 +238,28 @@ static llvm::Expected<Tensor> evaluateAxisIndex(AxisIndexOp op, Tensors,
   return y;
 }
 
+/// Row i of the operands one after the other is row i + position * part of the
+/// result, around.
+static llvm::Expected<Tensor>
+evaluateRankConcat(RankConcatOp op, Tensors inputs, const OpContext &context) {
+  llvm::Expected<Group> group = getGroup(op, context);
+  if (!group)
+    return group.takeError();
+  Shape shape(inputs[0].getShape());
+  shape[0] = 0;
+  for (const Tensor &input : inputs)
+    shape[0] += input.getDim(0);
+  llvm::Expected<Tensor> y = context.allocate(inputs[0].getKind(), shape);
+  if (!y)
+    return y;
+  int64_t total = y->getNumElements();
+  int64_t to = group->position * (total / int64_t(group->ranks.size()));
+  for (const Tensor &input : inputs)
+    for (int64_t i = 0; i < input.getNumElements(); ++i)
+      y->setFrom(to++ % total, input, i);
+  return y;
+}
+
 static Results evaluateAllReduce(AllReduceOp op, Tensors inputs,
                                  const OpContext &context) {
   return exchange(op, stringifyReduceKind(op.getKind()), inputs, context,
@@ -318,6 +340,7 @@ static Results evaluatePermute(CollectivePermuteOp op, Tensors inputs,
 
 void fusion::reference::addCollectiveRules(RuleTable &rules) {
   rules.add(evaluateAxisIndex);
+  rules.add(evaluateRankConcat);
   rules.add(evaluateAllReduce);
   rules.add(evaluateReduceScatter);
   rules.add(evaluateAllGather);

@@ -35,9 +35,9 @@ fusion::reference::getAccuracyClass(mlir::Operation *op) {
                 MaxPoolOp, AfterOp, CompareOp, SelectOp, ClampOp, CastOp,
                 IsNanOp, IsInfOp, NegOp, AbsOp, SignOp, CeilOp, FloorOp,
                 RoundOp, NotOp, ReluOp, MaxOp, MinOp, RemOp, AndOp, OrOp, XorOp,
-                ShiftLeftOp, ShiftRightOp, AxisIndexOp, AllGatherOp, AllToAllOp,
-                CollectiveBroadcastOp, CollectivePermuteOp>(
-              [](auto) { return AccuracyClass::Exact; })
+                ShiftLeftOp, ShiftRightOp, AxisIndexOp, RankConcatOp,
+                AllGatherOp, AllToAllOp, CollectiveBroadcastOp,
+                CollectivePermuteOp>([](auto) { return AccuracyClass::Exact; })
           .Case<AddOp, SubOp, MulOp, DivOp, SqrtOp, ReciprocalOp>(
               [](auto) { return AccuracyClass::Rounded; })
           .Case<RsqrtOp, ExpOp, Exp2Op, Expm1Op, LogOp, Log2Op, Log1pOp, SinOp,

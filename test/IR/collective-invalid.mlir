@@ -472,3 +472,91 @@ func.func @test(%a: tensor<4xf32>) {
   %r = fusion.collective_permute %a sources = [0] targets = [-1] on @m[dp] : tensor<4xf32>
   return
 }
+
+// -----
+
+// rank_concat C1: axes of the mesh.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<2x4xf32>) {
+  // expected-error @+1 {{the mesh has no axis 'pp'}}
+  %r = fusion.rank_concat %a, %a on @m[pp] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+// rank_concat C2: an operand.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<2x4xf32>) {
+  // expected-error @+1 {{needs at least one operand}}
+  %r = fusion.rank_concat on @m[tp] : () -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+// rank_concat C2: shapes are static.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<?x4xf32>) {
+  // expected-error @+1 {{needs a static shape with rows, not 'tensor<?x4xf32>'}}
+  %r = fusion.rank_concat %a, %a on @m[tp] : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+// rank_concat C2: there are rows.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<f32>) {
+  // expected-error @+1 {{needs a static shape with rows, not 'tensor<f32>'}}
+  %r = fusion.rank_concat %a on @m[tp] : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+// rank_concat C2: only the first dimension differs.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<2x4xf32>) {
+  // expected-error @+1 {{has an operand 'tensor<2x4xf32>' that does not hold rows of 'tensor<4x5xf32>'}}
+  %r = fusion.rank_concat %a, %a on @m[tp] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+// rank_concat C3: all rows.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<2x4xf32>) {
+  // expected-error @+1 {{has operands of 4 rows for a result of 6}}
+  %r = fusion.rank_concat %a, %a on @m[tp] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<6x4xf32>
+  return
+}
+
+// -----
+
+// rank_concat C4: equal parts.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<3x4xf32>) {
+  // expected-error @+1 {{has 3 rows, which the 2 ranks of the group can't share evenly}}
+  %r = fusion.rank_concat %a on @m[tp] : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
+// rank_concat C4: an operand is of one rank.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<2x4xf32>) {
+  // expected-error @+1 {{has an operand with rows of two ranks: [2, 4) in parts of 3}}
+  %r = fusion.rank_concat %a, %a, %a on @m[tp] : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<6x4xf32>
+  return
+}

@@ -69,3 +69,12 @@ func.func @point_to_point(%a: tensor<4xf32>, %b: tensor<i1>) {
   %2:2 = fusion.collective_permute %a, %b sources = [] targets = [] on @m[tp] : tensor<4xf32>, tensor<i1>
   return
 }
+
+// CHECK-LABEL: @rank_concat
+func.func @rank_concat(%a: tensor<2x4xf32>, %b: tensor<1x4xf32>, %c: tensor<i1>, %d: tensor<3xi1>) {
+  // CHECK: fusion.rank_concat %{{.*}}, %{{.*}}, %{{.*}} on @m[tp] : (tensor<2x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  %0 = fusion.rank_concat %a, %b, %b on @m[tp] : (tensor<2x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  // CHECK: fusion.rank_concat %{{.*}} on @odd["a b"] : (tensor<3xi1>) -> tensor<3xi1>
+  %1 = fusion.rank_concat %d on @odd["a b"] : (tensor<3xi1>) -> tensor<3xi1>
+  return
+}

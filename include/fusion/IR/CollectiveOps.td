@@ -50,6 +50,35 @@ def Fusion_AxisIndexOp : Fusion_PureOp<"axis_index", [DeclareOpInterfaceMethods<
   let assemblyFormat = "custom<MeshGroup>($mesh, $axes) attr-dict `:` type($result)";
 }
 
+def Fusion_RankConcatOp : Fusion_PureOp<"rank_concat", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "rows of all ranks in their order, given from this rank on";
+  let description = [{
+    The operands one after the other along the first dimension are one part for
+    each rank of the group: this rank's, that of the rank behind it, and so on,
+    around. In the result they stand in rank order: on rank r of n, with parts of
+    p rows and c the operands one after the other,
+    `result[(i + r * p) mod (n * p)] = c[i]`. Pure, but it differs from rank to rank.
+
+    Constraints: C1 the mesh has the axes; C2 at least one operand, static shapes
+    of one element type that differ in the first dimension only; C3 the result has
+    all of their rows; C4 they make one part of equal size for each rank, and no
+    operand has rows of two parts.
+
+    Example:
+    ```mlir
+    %y = fusion.rank_concat %own, %next on @m[tp] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Fusion_Tensor>:$inputs, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Fusion_Tensor:$result);
+  let assemblyFormat = "$inputs `on` custom<MeshGroup>($mesh, $axes) attr-dict `:` functional-type($inputs, $result)";
+  let extraClassDeclaration = [{
+    /// Of each operand, the first of its rows in the operands one after the other.
+    ::llvm::SmallVector<int64_t> getFirstRows();
+  }];
+  let hasFolder = 1;
+}
+
 /// A collective: variadic operands (a bucket is one op), results one to one.
 class Fusion_CollectiveOp<string mnemonic, list<Trait> traits = []>
     : Fusion_Op<mnemonic, !listconcat([

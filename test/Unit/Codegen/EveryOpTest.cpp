@@ -533,6 +533,7 @@ TEST(EveryOpList, CoversTheDialect) {
                                   "fusion.collective_broadcast",
                                   "fusion.collective_permute",
                                   "fusion.axis_index",
+                                  "fusion.rank_concat",
                                   "fusion.program",
                                   "fusion.segment",
                                   "fusion.content",

@@ -199,6 +199,67 @@ TEST(Collectives, PositionsAreOfTheGroup) {
   EXPECT_EQ(index("tp"), (std::vector<int64_t>{0, 1, 0, 1, 0, 1}));
 }
 
+// What comes from the rank behind, and from the one behind that, is put where
+// those ranks' parts are: as an all_gather of the same axes. The last rank's
+// part comes in two pieces.
+TEST(Collectives, RankConcatIsInRankOrder) {
+  for (std::string axes : {"dp, tp", "tp, dp"}) {
+    std::string text = R"(
+      fusion.mesh @m(dp = 1, tp = 3)
+      func.func @main(%x: tensor<2x2xi64>) -> (tensor<6x2xi64>, tensor<6x2xi64>) {
+        %a = fusion.collective_permute %x sources = [0, 1, 2] targets = [2, 0, 1] on @m[AXES] : tensor<2x2xi64>
+        %b = fusion.collective_permute %x sources = [0, 1, 2] targets = [1, 2, 0] on @m[AXES] : tensor<2x2xi64>
+        %c = fusion.slice %b starts = [0, 0] limits = [1, 2] strides = [1, 1] : tensor<2x2xi64>
+        %d = fusion.slice %b starts = [1, 0] limits = [2, 2] strides = [1, 1] : tensor<2x2xi64>
+        %y = fusion.rank_concat %x, %a, %c, %d on @m[AXES] : (tensor<2x2xi64>, tensor<2x2xi64>, tensor<1x2xi64>, tensor<1x2xi64>) -> tensor<6x2xi64>
+        %g = fusion.all_gather %x dim = 0 on @m[AXES] : (tensor<2x2xi64>) -> tensor<6x2xi64>
+        return %y, %g : tensor<6x2xi64>, tensor<6x2xi64>
+      })";
+    for (size_t at; (at = text.find("AXES")) != std::string::npos;)
+      text.replace(at, 4, axes);
+    std::vector<std::vector<Tensor>> inputs;
+    for (unsigned rank = 0; rank < 3; ++rank)
+      inputs.push_back({smallIntegers(ElementKind::I64, {2, 2}, rank)});
+    Outcome y = evaluateOnRanks(text, inputs);
+    ASSERT_EQ(y.error, "");
+    for (const auto &rank : y.ranks)
+      EXPECT_EQ(intsOf(rank[0]), intsOf(rank[1]));
+  }
+}
+
+// A rank's place is the one along the op's axes, in their order: with dp = 2
+// and tp = 2 it is rank 2 that stands behind rank 0 along dp.
+TEST(Collectives, RankConcatGoesByTheGroup) {
+  auto place = [](const std::string &axes, int64_t ranks) {
+    std::string rows = std::to_string(ranks);
+    std::string operands = "%x", types = "tensor<1xi64>";
+    for (int64_t i = 1; i < ranks; ++i) {
+      operands += ", %z";
+      types += ", tensor<1xi64>";
+    }
+    std::string body = "%z = fusion.sub %x, %x : tensor<1xi64>\n"
+                       "%r = fusion.rank_concat " +
+                       operands + " on @m[" + axes + "] : (" + types +
+                       ") -> tensor<" + rows + "xi64>";
+    Outcome y = evaluateOnRanks(
+        "fusion.mesh @m(dp = 2, tp = 2)\nfunc.func @main(%x: tensor<1xi64>) -> "
+        "tensor<" +
+            rows + "xi64> {\n" + body + "\nreturn %r : tensor<" + rows +
+            "xi64>\n}",
+        powers(4, {1}));
+    EXPECT_EQ(y.error, "");
+    std::vector<int64_t> places;
+    for (const auto &rank : y.ranks)
+      for (int64_t i = 0; i < ranks; ++i)
+        if (rank[0].getInt(i) != 0)
+          places.push_back(i);
+    return places;
+  };
+  EXPECT_EQ(place("dp", 2), (std::vector<int64_t>{0, 0, 1, 1}));
+  EXPECT_EQ(place("tp", 2), (std::vector<int64_t>{0, 1, 0, 1}));
+  EXPECT_EQ(place("tp, dp", 4), (std::vector<int64_t>{0, 2, 1, 3}));
+}
+
 // Case: ReduceScatter then AllGather is AllReduce.
 TEST(Collectives, ScatterThenGatherIsAllReduce) {
   std::string text = R"(
