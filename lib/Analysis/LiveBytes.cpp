@@ -82,7 +82,7 @@ private:
   bool isReducedInPlace(Operation *op, Value operand, unsigned node);
   void findBuckets();
   void add(Operation *op, unsigned node);
-  void join(GroupOp pieces, unsigned node);
+  void join(Operation *pieces, unsigned node);
 
   const OverlapGraph &graph;
   const StepPrices &prices;
@@ -212,11 +212,11 @@ void LiveBytes::Builder::findBuckets() {
 }
 
 /// The operands lie in the result from the start.
-void LiveBytes::Builder::join(GroupOp pieces, unsigned node) {
-  Value whole = pieces.getOutputs().front();
+void LiveBytes::Builder::join(Operation *pieces, unsigned node) {
+  Value whole = pieces->getResult(0);
   Buffer joined;
   joined.bytes = returned.contains(whole) ? 0 : prices.getByteSize(whole);
-  for (Value input : pieces.getInputs())
+  for (Value input : pieces->getOperands())
     if (int64_t buffer = find(input); buffer >= 0) {
       llvm::append_range(joined.nodes, buffers[buffer].nodes);
       buffers[buffer].bytes = 0;
@@ -230,8 +230,8 @@ void LiveBytes::Builder::add(Operation *op, unsigned node) {
   for (Value operand : op->getOperands())
     if (int64_t buffer = find(operand); buffer >= 0)
       touch(buffer, node);
-  if (op->hasAttr(kPiecesAttr))
-    return join(cast<GroupOp>(op), node);
+  if (op->hasAttr(kPiecesAttr) || isa<RankConcatOp>(op))
+    return join(op, node);
   SmallVector<int64_t> pairs = getInPlace(op);
   llvm::SmallDenseSet<int64_t> taken; // by an output before
   for (OpResult result : op->getResults()) {

@@ -49,8 +49,9 @@ private:
   rt::ByteRange range(RangeAttr attr) {
     return {segments.lookup(attr.getSegment().getValue()),
             uint64_t(attr.getOffset()), uint64_t(attr.getSize()),
-            uint32_t(attr.getAllocation())};
+            uint32_t(attr.getAllocation()), turn(attr.getTurn())};
   }
+  uint32_t turn(TurnAttr attr);
   std::vector<rt::Operand> operands(ArrayAttr accesses);
   LogicalResult kernel(Operation *op, SymbolRefAttr symbol, uint32_t &index);
   LogicalResult port(PortOp op);
@@ -66,6 +67,8 @@ private:
   ProgramOp program;
   const llvm::StringMap<uint32_t> &kernels;
   llvm::StringMap<uint32_t> segments;
+  llvm::DenseMap<Attribute, uint32_t> turns; ///< their numbers, from 1
+  bool turnsFailed = false;
   MeshOp meshOp;
   rt::Program result;
 };
@@ -319,6 +322,20 @@ LogicalResult ProgramBuilder::axes(Operation *op, ArrayAttr names,
   return success();
 }
 
+/// The number of a range's turn, 0 for none.
+uint32_t ProgramBuilder::turn(TurnAttr attr) {
+  if (!attr)
+    return 0;
+  auto [it, isNew] = turns.try_emplace(attr, result.turns.size() + 1);
+  if (isNew) {
+    rt::Turn &turn = result.turns.emplace_back();
+    turn.step = uint64_t(attr.getStep());
+    turn.shift = uint32_t(attr.getShift());
+    turnsFailed |= failed(axes(program, attr.getAxes(), turn.axes));
+  }
+  return it->second;
+}
+
 /// What says how a port's tensor lies over the ranks.
 LogicalResult ProgramBuilder::sharding(PortOp op, rt::Port &port) {
   if (auto global = op->getAttrOfType<DenseI64ArrayAttr>("global_shape"))
@@ -505,6 +522,8 @@ FailureOr<rt::Program> ProgramBuilder::build() {
       return failure();
     result.commands.push_back(std::move(command));
   }
+  if (turnsFailed)
+    return failure();
   return std::move(result);
 }
 

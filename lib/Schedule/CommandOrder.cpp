@@ -101,7 +101,8 @@ LogicalResult CommandOrder::addOp(Operation &op, AsyncOp region) {
   if (await && !await.getFuture().getDefiningOp<AsyncOp>())
     return await.emitError("waits for a future that no region of this function "
                            "gives");
-  if (!await && !group && !isa<CommunicationOpInterface, AxisIndexOp>(op))
+  if (!await && !group &&
+      !isa<CommunicationOpInterface, AxisIndexOp, RankConcatOp>(op))
     return op.emitError("'")
            << op.getName() << "' is in no group: "
            << (region ? "an asynchronous region holds collectives, awaits and "

@@ -44,7 +44,8 @@ std::optional<int64_t> offsetInBase(mlir::Value value);
 /// own.
 llvm::SmallVector<int64_t> getInPlacePairs(mlir::Operation *op);
 
-/// A group that is no view, a collective, `axis_index` or an await.
+/// A group that is no view, a collective, `axis_index`, `rank_concat` or an
+/// await.
 struct Step {
   mlir::Operation *op = nullptr;
   int64_t stream = 0;

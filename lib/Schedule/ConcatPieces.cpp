@@ -2,17 +2,100 @@
 //
 // Code generation says which concats are to be no work (`fusion.pieces`): the
 // storage of the concat is made when its first operand is, and each operand is
-// a part of it.
+// a part of it. A concat in rank order computes nothing either: a part of it
+// lies elsewhere on each rank, and what can't be computed there is copied.
 //
 //===----------------------------------------------------------------------===//
 #include "MemoryPlanner.h"
+
+#include "fusion/IR/TensorData.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace fusion;
 
+/// What kernels expect of addresses, in bytes.
+static constexpr int64_t kPieceAlignment = 16;
+
+FailureOr<Piece> MemoryPlanner::getTurnedPiece(RankConcatOp concat,
+                                               unsigned index) {
+  FailureOr<int64_t> size = bytesOf(concat.getResult());
+  if (failed(size))
+    return failure();
+  RankedTensorType type = concat.getResult().getType();
+  int64_t rows = type.getDimSize(0), ranks = 1;
+  auto mesh = SymbolTable::lookupNearestSymbolFrom<MeshOp>(
+      concat, concat.getMeshAttr());
+  for (StringRef axis : concat.getAxes().getAsValueRange<StringAttr>())
+    ranks *= mesh.getAxisSize(axis).value_or(1);
+  Piece piece;
+  piece.whole = concat.getResult();
+  if (*size == 0)
+    return piece;
+  int64_t part = rows / ranks, first = concat.getFirstRows()[index];
+  piece.offset = first % part * (*size / rows);
+  piece.turn = TurnAttr::get(concat.getContext(), part * (*size / rows),
+                             first / part, concat.getAxes());
+  return piece;
+}
+
+LogicalResult MemoryPlanner::findTurnedPieces(RankConcatOp concat) {
+  Value whole = concat.getResult();
+  // What takes an argument's bytes can't be written before that is read.
+  auto result = resultOf.find(whole);
+  if (result != resultOf.end() && directDonor.contains(result->second))
+    return success();
+  for (unsigned index = 0; index < concat.getInputs().size(); ++index) {
+    FailureOr<Piece> piece = getTurnedPiece(concat, index);
+    if (failed(piece))
+      return failure();
+    Value root = rootOf(concat.getInputs()[index]);
+    auto group = dyn_cast_or_null<GroupOp>(root.getDefiningOp());
+    // Its producer's kernel counts on where values begin.
+    if (!piece->turn || piece->offset % kPieceAlignment != 0 ||
+        piece->turn.getStep() % kPieceAlignment != 0 || !group ||
+        group->hasAttr(kPiecesAttr) ||
+        commands.find(root.getDefiningOp()) < 0 ||
+        commands.getUses(root).size() != 1 || resultOf.contains(root) ||
+        llvm::count_if(concat.getInputs(),
+                       [&](Value other) { return rootOf(other) == root; }) != 1)
+      continue;
+    if (pieceOf.try_emplace(root, *piece).second)
+      turnedWholes.insert(whole);
+  }
+  return success();
+}
+
+FailureOr<int64_t> MemoryPlanner::emitRankConcat(RankConcatOp concat,
+                                                 int64_t stream) {
+  int64_t copied = 0;
+  for (auto [index, input] : llvm::enumerate(concat.getInputs())) {
+    if (auto piece = pieceOf.find(rootOf(input));
+        piece != pieceOf.end() && piece->second.whole == concat.getResult())
+      continue;
+    FailureOr<Piece> piece = getTurnedPiece(concat, index);
+    FailureOr<int64_t> bytes = bytesOf(input);
+    if (failed(piece) || failed(bytes))
+      return failure();
+    if (*bytes == 0)
+      continue;
+    Storage target = storages[storageOf(concat.getResult())];
+    target.offset += piece->offset;
+    target.size = *bytes;
+    target.turn = piece->turn;
+    CopyOp::create(builder, concat.getLoc(), builder.getI64IntegerAttr(stream),
+                   rangeOf(input), rangeOf(target), extentAttr({0, *bytes}));
+    ++copied;
+  }
+  return copied;
+}
+
 LogicalResult MemoryPlanner::findPieces() {
+  for (const Step &step : commands.getSteps())
+    if (auto concat = dyn_cast<RankConcatOp>(step.op))
+      if (failed(findTurnedPieces(concat)))
+        return failure();
   for (GroupOp group : groups) {
     if (!group->hasAttr(kPiecesAttr))
       continue;
@@ -37,7 +120,9 @@ LogicalResult MemoryPlanner::findPieces() {
       if (!isa_and_nonnull<GroupOp>(root.getDefiningOp()) ||
           commands.find(root.getDefiningOp()) < 0 ||
           commands.getUses(root).size() != 1 || resultOf.contains(root) ||
-          !pieceOf.try_emplace(root, group.getOutputs().front(), offset).second)
+          !pieceOf
+               .try_emplace(root, Piece{group.getOutputs().front(), offset, {}})
+               .second)
         return group.emitError("'fusion.pieces': operand ")
                << (&offset - offsets.asArrayRef().data())
                << " is not computed for this group alone";
@@ -49,10 +134,11 @@ LogicalResult MemoryPlanner::findPieces() {
 FailureOr<int64_t> MemoryPlanner::bindPiece(Value output, int64_t position,
                                             int64_t last) {
   auto piece = pieceOf.find(output);
-  bool isWhole = output.getDefiningOp()->hasAttr(kPiecesAttr);
+  bool isWhole = output.getDefiningOp()->hasAttr(kPiecesAttr) ||
+                 turnedWholes.contains(output);
   if (!isWhole && piece == pieceOf.end())
     return -1;
-  Value whole = isWhole ? output : piece->second.first;
+  Value whole = isWhole ? output : piece->second.whole;
   auto known = valueStorage.find(whole);
   if (known == valueStorage.end()) {
     FailureOr<int64_t> bytes = bytesOf(whole);
@@ -85,7 +171,8 @@ FailureOr<int64_t> MemoryPlanner::bindPiece(Value output, int64_t position,
   FailureOr<int64_t> bytes = bytesOf(output);
   if (failed(bytes))
     return failure();
-  storage.offset += piece->second.second;
+  storage.offset += piece->second.offset;
+  storage.turn = piece->second.turn;
   storage.size = *bytes;
   viewBytes += *bytes;
   return add(storage);

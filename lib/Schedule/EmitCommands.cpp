@@ -262,6 +262,14 @@ LogicalResult MemoryPlanner::emitCommands() {
     auto group = dyn_cast<GroupOp>(step.op);
     if (group && group->hasAttr(kPiecesAttr))
       continue;
+    if (auto concat = dyn_cast<RankConcatOp>(step.op)) {
+      FailureOr<int64_t> copied = emitRankConcat(concat, step.stream);
+      if (failed(copied))
+        return failure();
+      if (*copied > 0)
+        clocks.tick(step.stream);
+      continue;
+    }
     if (failed(group ? emitGroup(group, step.stream)
                      : emitCollective(step.op, step.stream)))
       return failure();

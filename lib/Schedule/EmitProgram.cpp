@@ -13,15 +13,14 @@
 using namespace mlir;
 using namespace fusion;
 
-RangeAttr MemoryPlanner::rangeOf(int64_t index) {
-  const Storage &storage = storages[index];
+RangeAttr MemoryPlanner::rangeOf(const Storage &storage) {
   int64_t offset = storage.offset;
   if (storage.buffer >= 0)
     offset += buffers[storage.buffer].offset;
   return RangeAttr::get(
       builder.getContext(),
       FlatSymbolRefAttr::get(builder.getContext(), storage.segment), offset,
-      storage.size, storage.buffer + 1);
+      storage.size, storage.buffer + 1, storage.turn);
 }
 
 LogicalResult MemoryPlanner::emitCopies() {

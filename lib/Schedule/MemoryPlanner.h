@@ -26,6 +26,14 @@ struct Storage {
   int64_t offset = 0;  ///< in the segment, or in the buffer of the arena
   int64_t size = 0;    ///< bytes at the largest batch
   int64_t buffer = -1; ///< index into the arena's buffers
+  TurnAttr turn;       ///< of a part that lies elsewhere on each rank
+};
+
+/// What lies in a larger value.
+struct Piece {
+  mlir::Value whole;
+  int64_t offset = 0;
+  TurnAttr turn;
 };
 
 /// A copy behind all groups, of all bytes of `value` at the batch.
@@ -105,13 +113,21 @@ private:
   mlir::LogicalResult bindView(GroupOp group);
   /// Finds the values that are computed where they lie in another.
   mlir::LogicalResult findPieces();
+  /// Of the operands of a concat in rank order, those that can be computed in
+  /// its result; the others are copied there.
+  mlir::LogicalResult findTurnedPieces(RankConcatOp concat);
+  /// Where operand `index` of `concat` lies in its result.
+  mlir::FailureOr<Piece> getTurnedPiece(RankConcatOp concat, unsigned index);
+  /// The copies of what is not computed in place; how many there were.
+  mlir::FailureOr<int64_t> emitRankConcat(RankConcatOp concat, int64_t stream);
   /// The storage of a result of step `position` that is such a value, or has
   /// such values; -1 for all others.
   mlir::FailureOr<int64_t> bindPiece(mlir::Value output, int64_t position,
                                      int64_t last);
   std::optional<unsigned> findInPlace(mlir::Operation *op, unsigned output);
   bool reducesPart(mlir::Operation *op, mlir::Value part);
-  RangeAttr rangeOf(int64_t storage);
+  RangeAttr rangeOf(int64_t storage) { return rangeOf(storages[storage]); }
+  RangeAttr rangeOf(const Storage &storage);
   RangeAttr rangeOf(mlir::Value value) { return rangeOf(storageOf(value)); }
   mlir::ArrayAttr accesses(GroupOp group, llvm::ArrayRef<int64_t> operands,
                            bool ofKernel);
@@ -135,8 +151,10 @@ private:
   /// Values of buckets whose producers may not compute in place: the bucket
   /// would be alive as long as what they overwrite.
   llvm::DenseSet<mlir::Value> freshValues;
-  /// What lies in the result of a concat -> that result and its offset.
-  llvm::DenseMap<mlir::Value, std::pair<mlir::Value, int64_t>> pieceOf;
+  /// What lies in the result of a concat -> where.
+  llvm::DenseMap<mlir::Value, Piece> pieceOf;
+  /// Results of concats in rank order that hold such values.
+  llvm::DenseSet<mlir::Value> turnedWholes;
   /// Values that are read once more by a copy at the end.
   llvm::SmallDenseSet<mlir::Value> copiedLast;
   /// Moves that copy nothing, and what they move, which stays to the end.

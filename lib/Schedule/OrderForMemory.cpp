@@ -165,17 +165,17 @@ OrderedSteps StepBuilder::run() {
 /// somebody scheduled, no effects but those of collectives.
 static bool isFree(func::FuncOp function) {
   return llvm::hasSingleElement(function.getBody()) &&
-         llvm::all_of(function.getBody().front().without_terminator(),
-                      [](Operation &op) {
-                        if (auto group = dyn_cast<GroupOp>(op))
-                          return isMemoryEffectFree(group) &&
-                                 (group.getKernel() ||
-                                  group->hasAttr(kViewAttr) ||
-                                  group->hasAttr(kPiecesAttr) ||
-                                  group->hasAttr("fusion.call"));
-                        return isa<CommunicationOpInterface, AxisIndexOp,
-                                   ConstantOp, GetParameterOp, ReshapeOp>(op);
-                      });
+         llvm::all_of(
+             function.getBody().front().without_terminator(),
+             [](Operation &op) {
+               if (auto group = dyn_cast<GroupOp>(op))
+                 return isMemoryEffectFree(group) &&
+                        (group.getKernel() || group->hasAttr(kViewAttr) ||
+                         group->hasAttr(kPiecesAttr) ||
+                         group->hasAttr("fusion.call"));
+               return isa<CommunicationOpInterface, AxisIndexOp, RankConcatOp,
+                          ConstantOp, GetParameterOp, ReshapeOp>(op);
+             });
 }
 
 /// Puts the steps into `order`; views and constants stand in front of their

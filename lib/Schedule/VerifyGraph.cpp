@@ -114,6 +114,8 @@ std::string Uniformity::explain(Value value) {
     }
     if (isSameOnAll(op))
       continue;
+    if (isa<RankConcatOp>(op))
+      return "'fusion.rank_concat', which goes by the rank's own position";
     if (isa<AxisIndexOp>(op))
       return "'fusion.axis_index', the rank's own position";
     if (isa<CommunicationOpInterface>(op))

@@ -169,7 +169,7 @@ void expectVersion(uint16_t major, uint16_t minor, const char *text) {
 
 TEST(ModuleFile, OtherVersionsAreNamed) {
   expectVersion(format::kMajor, format::kMinor + 1,
-                "needs runtime format >= 1.6");
+                "needs runtime format >= 1.7");
   expectVersion(format::kMajor + 1, 0, "needs runtime format >= 2.0");
   expectVersion(0, 9, "0.9 is no longer supported");
 }

@@ -18,17 +18,30 @@ def Fusion_ExtentAttr : AttrDef<Fusion_Dialect, "Extent"> {
   let assemblyFormat = "`<` $scale `*` `B` `+` $base `>`";
 }
 
+def Fusion_TurnAttr : AttrDef<Fusion_Dialect, "Turn"> {
+  let mnemonic = "turn";
+  let summary = "how far a range lies from its offset on each rank";
+  let description = [{
+    On the rank at place p of the n ranks along `axes` of the module's mesh the
+    range begins `((p + shift) mod n) * step` bytes behind its offset.
+  }];
+  let parameters = (ins "int64_t":$step, "int64_t":$shift, "::mlir::ArrayAttr":$axes);
+  let assemblyFormat = "`<` $step `,` $shift `,` $axes `>`";
+}
+
 def Fusion_RangeAttr : AttrDef<Fusion_Dialect, "Range"> {
   let mnemonic = "range";
   let summary = "bytes [offset, offset + size) of a segment, at the largest batch";
   let description = [{
     `of n` names the planner's allocation that the bytes belong to: all views and
     in-place results of one buffer share its number. With it the schedule
-    verifier proves that no read sees bytes of another buffer.
+    verifier proves that no read sees bytes of another buffer. `turned` moves the
+    range by the rank's place.
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$segment, "int64_t":$offset, "int64_t":$size,
-                        DefaultValuedParameter<"int64_t", "0">:$allocation);
-  let assemblyFormat = "`<` $segment `,` $offset `,` $size (`of` $allocation^)? `>`";
+                        DefaultValuedParameter<"int64_t", "0">:$allocation,
+                        OptionalParameter<"::fusion::TurnAttr">:$turn);
+  let assemblyFormat = "`<` $segment `,` $offset `,` $size (`of` $allocation^)? (`turned` $turn^)? `>`";
 }
 
 def Fusion_AccessAttr : AttrDef<Fusion_Dialect, "Access"> {

@@ -108,7 +108,7 @@ private:
   }
 
   static ByteRange range(const fb::ByteRange &from) {
-    return {from.segment(), from.offset(), from.size(), from.allocation()};
+    return {from.segment(), from.offset(), from.size(), from.allocation(), 0};
   }
   bool range(const fb::ByteRange *from, ByteRange &to) {
     if (!isAligned(from))
@@ -134,10 +134,11 @@ private:
       return false;
     for (fbs::uoffset_t i = 0; i < from->size(); ++i) {
       const fb::Operand *operand = from->Get(i);
-      if (operand->flags() & ~uint64_t(0x703))
+      if (operand->flags() & ~uint64_t(0xffffffff00000703))
         return fail("unknown operand flags");
-      to[i].dtype = DType(operand->flags() >> 8);
+      to[i].dtype = DType(operand->flags() >> 8 & 7);
       to[i].range = range(operand->range());
+      to[i].range.turn = uint32_t(operand->flags() >> 32);
       to[i].reads = operand->flags() & 1;
       to[i].writes = operand->flags() & 2;
     }
@@ -339,9 +340,12 @@ bool Decoder::command(const fb::Command &from, Command &to) {
     return collective(*from.collective(), to.collective) &&
            operands(from.operands(), to.operands);
   if (to.kind == CommandKind::Copy) {
-    return range(from.copy()->source(), to.source) &&
-           range(from.copy()->target(), to.target) &&
-           affine(from.copy()->size(), to.copySize);
+    bool ok = range(from.copy()->source(), to.source) &&
+              range(from.copy()->target(), to.target) &&
+              affine(from.copy()->size(), to.copySize);
+    to.source.turn = from.copy()->source_turn();
+    to.target.turn = from.copy()->target_turn();
+    return ok;
   }
   return true;
 }
@@ -374,6 +378,18 @@ bool Decoder::program(const fb::Program &from, Program &to) {
   }
   if (from.mesh() && !mesh(*from.mesh(), to.mesh))
     return false;
+  if (auto *turns = from.turns()) {
+    if (turns->size() > limits::kTensors)
+      return fail("more than 1000000 turns");
+    if (!resize(to.turns, turns->size()))
+      return false;
+    for (fbs::uoffset_t i = 0; i < turns->size(); ++i) {
+      to.turns[i].step = turns->Get(i)->step();
+      to.turns[i].shift = turns->Get(i)->shift();
+      if (!axisList(turns->Get(i)->axes(), to.turns[i].axes))
+        return false;
+    }
+  }
   to.streams = from.streams();
   to.events = from.events();
   to.minBatch = from.min_batch();

@@ -48,9 +48,10 @@ private:
   operands(const std::vector<Operand> &values) {
     std::vector<fb::Operand> encoded;
     for (const Operand &value : values)
-      encoded.emplace_back(range(value.range), uint64_t(value.reads) |
-                                                   uint64_t(value.writes) << 1 |
-                                                   uint64_t(value.dtype) << 8);
+      encoded.emplace_back(range(value.range),
+                           uint64_t(value.reads) | uint64_t(value.writes) << 1 |
+                               uint64_t(value.dtype) << 8 |
+                               uint64_t(value.range.turn) << 32);
     return builder.CreateVectorOfStructs(encoded);
   }
 
@@ -198,7 +199,8 @@ fbs::Offset<fb::Command> Encoder::command(const Command &value) {
   if (value.kind == CommandKind::Copy) {
     auto source = range(value.source), target = range(value.target);
     fb::Affine size(value.copySize.scale, value.copySize.base);
-    copyOffset = fb::CreateCopy(builder, &source, &target, &size);
+    copyOffset = fb::CreateCopy(builder, &source, &target, &size,
+                                value.source.turn, value.target.turn);
   }
   fb::CommandBuilder table(builder);
   table.add_kind(uint8_t(value.kind));
@@ -236,10 +238,18 @@ fbs::Offset<fb::Program> Encoder::program(const Program &value) {
   fbs::Offset<fb::Mesh> meshOffset;
   if (!value.mesh.axes.empty())
     meshOffset = mesh(value.mesh);
+  fbs::Offset<fbs::Vector<fbs::Offset<fb::Turn>>> turnList;
+  if (!value.turns.empty()) {
+    std::vector<fbs::Offset<fb::Turn>> turns;
+    for (const Turn &turn : value.turns)
+      turns.push_back(fb::CreateTurn(builder, builder.CreateVector(turn.axes),
+                                     turn.step, turn.shift));
+    turnList = builder.CreateVector(turns);
+  }
   return fb::CreateProgram(builder, name, inputs, outputs, segmentList,
                            commandList, value.streams, value.events,
                            value.minBatch, value.maxBatch, value.peakBytes,
-                           meshOffset);
+                           meshOffset, turnList);
 }
 
 std::vector<uint8_t> Encoder::encode(const Module &module) {

@@ -66,6 +66,19 @@ struct ByteRange {
   /// proved to see only bytes last written under the same number: two
   /// overlapping lifetimes can't share bytes unseen.
   uint32_t allocation = 0;
+  /// 1 + the index of one of `Program::turns`, by which the range lies further
+  /// behind, or 0.
+  uint32_t turn = 0;
+};
+
+/// How much further than its offset a range lies on a rank: on the one at place
+/// p of the n along `axes`, `((p + shift) % n) * step` bytes. So ranks write
+/// what they computed first, each of its own rows, into one value in the order
+/// of the ranks.
+struct Turn {
+  std::vector<uint32_t> axes; ///< indices into the mesh's, in their order
+  uint64_t step = 0;
+  uint32_t shift = 0; ///< below n
 };
 
 /// One buffer a command touches. A range both read and written (in place) has
@@ -302,6 +315,7 @@ struct Program {
   std::vector<Port> inputs, outputs;
   std::vector<Segment> segments;
   std::vector<Command> commands;
+  std::vector<Turn> turns; ///< of ranges; see `placeRanges` in Turns.h
   uint32_t streams = 1;
   uint32_t events = 0;
   int64_t minBatch = 1, maxBatch = 1;

@@ -33,7 +33,7 @@ namespace fusion::rt::format {
 /// A byte above 127 and both line endings show a transfer in text mode.
 constexpr uint8_t kMagic[8] = {0x89, 'F', 'S', 'N', '\r', '\n', 0x1a, '\n'};
 constexpr uint16_t kMajor = 1;
-constexpr uint16_t kMinor = 5;
+constexpr uint16_t kMinor = 6;
 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kPreambleSize = 64;

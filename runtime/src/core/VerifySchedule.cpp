@@ -11,6 +11,7 @@
 #include "CommandText.h"
 #include "Limits.h"
 #include "Text.h"
+#include "Turns.h"
 
 #include <algorithm>
 #include <map>
@@ -47,7 +48,9 @@ struct Event {
 
 class ScheduleVerifier {
 public:
-  explicit ScheduleVerifier(const Program &program) : program(program) {}
+  /// `visits`: of intervals so far, by the proofs for other ranks.
+  ScheduleVerifier(const Program &program, uint64_t &visits)
+      : program(program), visits(visits) {}
   Status verify();
 
 private:
@@ -85,7 +88,7 @@ private:
   std::vector<Clock> clocks;      ///< by stream
   std::vector<Event> events;
   Access now;
-  uint64_t visits = 0;
+  uint64_t &visits;
 };
 
 } // namespace
@@ -496,8 +499,22 @@ Status ScheduleVerifier::verify() {
 
 Status fusion::rt::verifySchedule(const Program &program) {
   try {
-    FUSION_RT_TRY(ScheduleVerifier(program).verify());
-    return verifyDirectMoves(program);
+    FUSION_RT_TRY(verifyTurns(program));
+    uint64_t visits = 0;
+    for (uint32_t rank : getPlaces(program)) {
+      Program placed;
+      if (!program.turns.empty()) {
+        placed = program;
+        if (!placeRanges(placed, rank))
+          return Status(Code::BadProgram,
+                        "schedule: S1: a range leaves all segments on rank " +
+                            std::to_string(rank));
+      }
+      const Program &own = program.turns.empty() ? program : placed;
+      FUSION_RT_TRY(ScheduleVerifier(own, visits).verify());
+      FUSION_RT_TRY(verifyDirectMoves(own));
+    }
+    return {};
   } catch (const std::bad_alloc &) {
     return Status(Code::Resources, "out of memory while verifying a schedule");
   }

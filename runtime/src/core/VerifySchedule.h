@@ -43,6 +43,9 @@ namespace fusion::rt {
 /// one stream, all that its communicator has before it. That all ranks do run
 /// this program they check by comparing `scheduleHash`.
 ///
+/// Where ranges are turned (rules T1 to T4 in Turns.h) all this holds on every
+/// rank.
+///
 /// The order of `Program::commands` is one legal order (a wait stands after its
 /// record), so one sweep over it with vector clocks decides. Near linear in the
 /// operands. Errors are `BadProgram`, start with the rule and name both

@@ -6,7 +6,10 @@
 //===----------------------------------------------------------------------===//
 #include "Session.h"
 #include "Checked.h"
+#include "Communicator.h"
+#include "DeviceCommunicator.h"
 #include "Text.h"
+#include "Turns.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -37,7 +40,8 @@ Session::create(std::shared_ptr<LoadedModule> module,
     std::unique_ptr<Session> session(new Session);
     session->loaded = std::move(module);
     session->memoryLimit = options.memoryLimit;
-    const ModuleView &view = session->loaded->view;
+    FUSION_RT_TRY(session->place(options));
+    const ModuleView &view = session->view();
     auto backend =
         name == "cpu"    ? makeCpuExecutor(view, options)
         : name == "cuda" ? makeCudaExecutor(view, options)
@@ -65,6 +69,21 @@ Session::create(std::shared_ptr<LoadedModule> module,
     return Status(Code::Internal,
                   std::string("while creating a session: ") + error.what());
   }
+}
+
+/// Without others the rank is the first.
+Status Session::place(const SessionOptions &options) {
+  if (loaded->view.module.program.turns.empty())
+    return {};
+  uint32_t rank = options.communicator ? options.communicator->rank()
+                  : options.deviceCommunicator
+                      ? options.deviceCommunicator->rank()
+                      : 0;
+  placed = std::make_unique<ModuleView>(loaded->view);
+  return placeRanges(placed->module.program, rank)
+             ? Status()
+             : Status(Code::Internal, "a range leaves its segment on rank " +
+                                          std::to_string(rank));
 }
 
 Status Session::checkBatch(int64_t batch) const {

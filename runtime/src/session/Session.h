@@ -41,7 +41,8 @@ public:
 
   /// "cpu", "cuda" or "null".
   const std::string &backendName() const { return name; }
-  const Module &module() const { return loaded->view.module; }
+  /// That of this session's rank: no range of it has a turn.
+  const Module &module() const { return view().module; }
   const LoadedModule &file() const { return *loaded; }
   const Executor &executor() const { return *backend; }
   uint64_t stagingBytes() const;
@@ -53,7 +54,12 @@ private:
                       void *const *outputs);
   Expected<void *> staging(uint32_t segment);
 
+  const ModuleView &view() const { return placed ? *placed : loaded->view; }
+  Status place(const SessionOptions &options);
+
   std::shared_ptr<LoadedModule> loaded;
+  /// Of a program with turns: a copy for this session's rank.
+  std::unique_ptr<ModuleView> placed;
   std::string name;
   std::unique_ptr<Executor> backend;
   uint64_t memoryLimit = 0;

@@ -27,7 +27,8 @@ static std::string affineText(Affine size) {
 
 static std::string rangeText(const ByteRange &range) {
   return "s" + std::to_string(range.segment) + "[" +
-         std::to_string(range.offset) + "+" + std::to_string(range.size) + "]";
+         std::to_string(range.offset) + "+" + std::to_string(range.size) +
+         (range.turn ? " turn " + std::to_string(range.turn - 1) : "") + "]";
 }
 
 static std::string operandsText(const std::vector<Operand> &operands) {
@@ -225,6 +226,12 @@ void fusion::rt::printModule(const LoadedModule &loaded,
                 kinds[uint8_t(program.segments[i].kind)],
                 (unsigned long long)program.segments[i].size,
                 program.segments[i].alignment);
+  for (size_t i = 0; i < program.turns.size(); ++i)
+    std::printf("  turn %zu: %llu bytes for each rank on [%s], this one's and "
+                "%u more\n",
+                i, (unsigned long long)program.turns[i].step,
+                axesText(program.mesh, program.turns[i].axes).c_str(),
+                program.turns[i].shift);
   Counters counters = countCommands(program);
   std::printf(
       "commands: %llu launches, %llu calls, %llu tails, %llu copies",
