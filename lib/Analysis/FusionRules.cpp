@@ -169,6 +169,9 @@ static constexpr FusionRuleInfo kRules[] = {
      "ranks"},
     {FusionRule::ChunkGather, "chunk-gather", true,
      "rows are gathered in chunks, one sent while another is multiplied"},
+    {FusionRule::ChunkOwn, "chunk-own", true,
+     "a rank's own rows are multiplied first, those of the others as they "
+     "come"},
     {FusionRule::ChunkReader, "chunk-reader", false,
      "something other than products with the gathered rows on the left reads "
      "them"},
@@ -178,6 +181,8 @@ static constexpr FusionRuleInfo kRules[] = {
     {FusionRule::ChunkHidden, "chunk-hidden", false,
      "what is computed before the first product hides the gather, in "
      "nanoseconds"},
+    {FusionRule::ChunkPlace, "chunk-place", false,
+     "own rows can't be multiplied first: a result takes an argument's bytes"},
     {FusionRule::ChunkProfit, "chunk-profit", false,
      "no sizes of chunks are predicted to save enough nanoseconds"},
     {FusionRule::TransportSum, "transport-sum", true,

@@ -1,15 +1,19 @@
 //===- ChunkGathers.cpp - Products that start before all is gathered ------===//
 //
 // A product of what other ranks hold waits for the gather, though each row of
-// its result needs the rows of one rank only. So the gather goes in chunks:
-// rows of each rank's part, one chunk sent while another is multiplied
-// ("collective matmul": Wang et al., ASPLOS 2023). A chunk of the gather holds
-// rows of every rank, so no rank's program depends on its place; a product for
-// each rank's rows writes one run of the result's bytes, and what puts them
-// together moves nothing (codegen, `fusion.pieces`).
+// its result needs the rows of one rank only ("collective matmul": Wang et al.,
+// ASPLOS 2023). Two ways to compute beside what is sent:
 //
-// Sizes come from the simulation of the chunks alone: a small first chunk where
-// products take longer than what is sent, equal ones on a slow link.
+//  - own rows first: the product of this rank's rows needs no other rank. Those
+//    of the others come by moves, one for each, and are multiplied as they
+//    arrive. Which rows of the result a product has depends on the rank:
+//    `fusion.rank_concat`.
+//  - chunks: gathers of some rows of each rank's part, one sent while another
+//    is multiplied; no rank's program depends on its place.
+//
+// Either way a product writes one run of the result's bytes, and what puts them
+// together moves nothing. The way and the sizes are those of the least time in
+// a simulation of the gather and its products alone.
 //
 //===----------------------------------------------------------------------===//
 #include "DecidingPass.h"
@@ -21,6 +25,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 
+#include <cmath>
+
 #define DEBUG_TYPE "fusion-chunk-gathers"
 
 namespace fusion {
@@ -31,7 +37,7 @@ namespace fusion {
 using namespace mlir;
 using namespace fusion;
 
-/// On the gathers that this pass made.
+/// On the collectives and concats that this pass made.
 static constexpr llvm::StringLiteral kChunkAttr = "fusion.chunk";
 /// Bytes at whose multiples a row of chunks must begin to be computed in place.
 static constexpr int64_t kRunAlignment = 16;
@@ -53,6 +59,15 @@ struct RowProduct {
   Value getResult() { return getLast()->getResult(0); }
 };
 
+/// How the rows come.
+struct RowPlan {
+  bool isOwnFirst = false;
+  /// Rows of each rank's part that come at once; of own rows first, of the rank
+  /// that comes last. Empty: as the gather brings them.
+  SmallVector<int64_t> chunks;
+  double us = 0;
+};
+
 struct ChunkGathers
     : DecidingPass<fusion::impl::ChunkGathersBase<ChunkGathers>> {
   using DecidingPass::DecidingPass;
@@ -64,33 +79,55 @@ struct ChunkGathers
 class ChunkedGather {
 public:
   ChunkedGather(AllGatherOp gather, StepPrices &prices,
-                const DeviceModel &device)
-      : gather(gather), prices(prices), device(device) {}
+                const DeviceModel &device, StringRef transport);
 
   /// Collects the readers; why it can't otherwise.
   std::optional<FusionRule> analyze();
   /// Microseconds of what can be computed while it is sent as it is.
   double getHiddenUs(Block &block);
-  /// Finds the chunks, in parts of `kParts`, and both times.
+  /// Whether a result takes an argument's bytes, which are read to the end.
+  bool hasDonatedResult();
+  /// Finds the best plan, with parts of `kParts`.
   void choose();
   void rewrite();
 
   static constexpr int64_t kParts = 8;
-  SmallVector<int64_t> chunks; ///< rows of a rank's part
-  double wholeUs = 0, chunkedUs = 0;
-  CommCost whole;
+  RowPlan best;
+  double wholeUs = 0, gatherUs = 0;
 
 private:
-  double simulateChunks(ArrayRef<int64_t> rows);
-  /// Of `rows` rows of `product`, for each rank.
-  double getProductUs(MatmulOp product, int64_t rows);
+  bool fits(ArrayRef<int64_t> shares, SmallVectorImpl<int64_t> &sizes);
+  /// Keeps the plan if it is better than what was found.
+  void offer(bool isOwnFirst, ArrayRef<int64_t> sizes);
+  double simulateChunks(ArrayRef<int64_t> rows, Transport transport);
+  double simulateOwnFirst(ArrayRef<int64_t> rows, Transport transport);
+  TimedStep makeMove(CommOp op, double bytes, Transport transport);
+  /// Of `part` rows of `product` for each of `ranks` ranks.
+  double getProductUs(MatmulOp product, int64_t part, int64_t ranks);
+  /// Whether what is sent needs multiprocessors that products hold to their
+  /// end.
+  bool waitsForProducts(Transport transport) const {
+    return device.isGpu && transport == Transport::Nccl;
+  }
   Value takeRows(OpBuilder &builder, Value value, int64_t first, int64_t rows);
+  /// The rows of `value` that belong to operand `piece` of the products'
+  /// results, wherever those are on this rank; null if there is no such value.
+  Value takePiece(OpBuilder &builder, Value value, unsigned piece,
+                  int64_t rows);
+  bool hasPieces(Value value, const RowProduct &product);
+  /// The ops behind the product that its rows go through where they are
+  /// computed first; what reads other rows than all ranks have alike does not.
+  ArrayRef<Operation *> getOwnEpilogue(const RowProduct &product);
+  void rewriteChunks();
+  void rewriteOwnFirst();
 
   AllGatherOp gather;
   StepPrices &prices;
   const DeviceModel &device;
+  SmallVector<Transport> transports; ///< that may carry it
   SmallVector<RowProduct> products;
-  int64_t groupSize = 1, rows = 0; ///< of one rank's part
+  llvm::SmallDenseSet<Value> joins; ///< results of products that were rewritten
+  int64_t groupSize = 1, rows = 0;  ///< of one rank's part
 };
 
 } // namespace
@@ -108,6 +145,18 @@ static RankedTensorType withRows(RankedTensorType type, int64_t rows) {
 //===----------------------------------------------------------------------===//
 // Recognition
 //===----------------------------------------------------------------------===//
+
+ChunkedGather::ChunkedGather(AllGatherOp gather, StepPrices &prices,
+                             const DeviceModel &device, StringRef transport)
+    : gather(gather), prices(prices), device(device) {
+  bool isPeer = transport == "peer" || transport == "direct";
+  if (!isPeer)
+    transports.push_back(Transport::Nccl);
+  if (isPeer ||
+      (transport == "auto" &&
+       prices.getComms().hasMeasured(getCommGroup(gather), Transport::Peer)))
+    transports.push_back(Transport::Peer);
+}
 
 std::optional<FusionRule> ChunkedGather::analyze() {
   if (gather.getInputs().size() != 1 || gather.getDim() != 0)
@@ -181,77 +230,178 @@ double ChunkedGather::getHiddenUs(Block &block) {
 // Decision
 //===----------------------------------------------------------------------===//
 
-double ChunkedGather::getProductUs(MatmulOp product, int64_t part) {
+double ChunkedGather::getProductUs(MatmulOp product, int64_t part,
+                                   int64_t ranks) {
   double us = prices.getStep(product).us, gap = device.launchGapUs;
-  double share = static_cast<double>(part) / rows;
+  double share =
+      static_cast<double>(part * ranks) / static_cast<double>(rows * groupSize);
   if (!device.isGpu)
-    return us * share + gap * groupSize;
-  // One call for all ranks' rows, whose last round of tiles leaves
+    return us * share + gap * static_cast<double>(ranks);
+  // One call for all of these ranks' rows, whose last round of tiles leaves
   // multiprocessors idle.
   RankedTensorType type = getType(product.getResult());
   int64_t columns = type.getShape().back();
   int64_t inner = type.getNumElements() / columns / type.getDimSize(0);
-  auto rounds = [&](int64_t count) {
-    int64_t tiles = groupSize * llvm::divideCeil(count * inner, kTileRows) *
+  auto rounds = [&](int64_t members, int64_t count) {
+    int64_t tiles = members * llvm::divideCeil(count * inner, kTileRows) *
                     llvm::divideCeil(columns, kTileColumns);
     return static_cast<double>(llvm::divideCeil(tiles, device.units));
   };
-  return us * std::max(share, rounds(part) / rounds(rows)) + gap;
+  return us * std::max(share, rounds(ranks, part) / rounds(groupSize, rows)) +
+         gap;
 }
 
-double ChunkedGather::simulateChunks(ArrayRef<int64_t> sizes) {
+TimedStep ChunkedGather::makeMove(CommOp op, double bytes,
+                                  Transport transport) {
+  CommCost cost =
+      prices.getComms().predict(op, bytes, getCommGroup(gather), transport);
+  TimedStep step;
+  step.name = "move";
+  step.isComm = true;
+  step.stream = 2;
+  step.us = cost.us;
+  step.link = cost.link;
+  step.slowdownOfKernels = cost.slowdownCompute;
+  step.slowdownOfComm = cost.slowdownComm;
+  return step;
+}
+
+double ChunkedGather::simulateChunks(ArrayRef<int64_t> sizes,
+                                     Transport transport) {
   std::vector<TimedStep> steps;
-  CommGroup group = getCommGroup(gather);
   double bytes = prices.getBytes(gather);
+  std::optional<unsigned> before; // the last product
   for (int64_t size : sizes) {
-    TimedStep step = prices.getStep(gather);
-    step.us = prices.getComms()
-                  .predict(CommOp::AllGather, bytes * size / rows, group)
-                  .us;
-    step.stream = 2;
-    steps.push_back(step);
-  }
-  for (auto [i, size] : llvm::enumerate(sizes))
+    unsigned move = steps.size();
+    steps.push_back(
+        makeMove(CommOp::AllGather, bytes * size / rows, transport));
+    // It would start where the products of the chunk before it do, and those
+    // hold all multiprocessors.
+    if (before && waitsForProducts(transport))
+      steps.back().waits.push_back(*before);
     for (RowProduct &each : products) {
       TimedStep step = prices.getStep(each.product);
       if (sizes.size() > 1)
-        step.us = getProductUs(each.product, size);
-      step.waits.push_back(i);
-      steps.push_back(step);
+        step.us = getProductUs(each.product, size, groupSize);
+      step.waits.push_back(move);
+      before = steps.size();
+      steps.push_back(std::move(step));
     }
+  }
   return simulate(steps, prices.getComms()).stepUs;
 }
 
+double ChunkedGather::simulateOwnFirst(ArrayRef<int64_t> sizes,
+                                       Transport transport) {
+  SmallVector<int64_t> moved(groupSize - 2, rows);
+  llvm::append_range(moved, sizes);
+  double bytes = prices.getByteSize(gather.getInputs().front());
+  std::vector<TimedStep> steps;
+  auto addProducts = [&](int64_t size, std::optional<unsigned> move) {
+    for (RowProduct &each : products) {
+      TimedStep step = prices.getStep(each.product);
+      step.us = getProductUs(each.product, size, 1);
+      if (move)
+        step.waits.push_back(*move);
+      steps.push_back(std::move(step));
+    }
+  };
+  for (auto [number, size] : llvm::enumerate(moved)) {
+    TimedStep move = makeMove(CommOp::Permute, bytes * size / rows, transport);
+    if (number > 0 && waitsForProducts(transport))
+      move.waits.push_back(steps.size() - 1);
+    unsigned index = steps.size();
+    steps.push_back(std::move(move));
+    if (number == 0)
+      addProducts(rows, std::nullopt);
+    addProducts(size, index);
+  }
+  double us = simulate(steps, prices.getComms()).stepUs;
+  // Results of products are known to have pieces once these are rewritten.
+  for (RowProduct &each : products)
+    joins.insert(each.getResult());
+  // What can't go along reads and writes the whole result once more.
+  for (RowProduct &each : products) {
+    double left = 0;
+    for (Operation *op :
+         ArrayRef(each.epilogue).drop_front(getOwnEpilogue(each).size()))
+      left = std::max(left, prices.getStep(op).us);
+    us += left;
+  }
+  joins.clear();
+  return us;
+}
+
+/// The sizes of `shares` of kParts, if each part of each result begins where a
+/// kernel may write it.
+bool ChunkedGather::fits(ArrayRef<int64_t> shares,
+                         SmallVectorImpl<int64_t> &sizes) {
+  for (int64_t share : shares) {
+    int64_t size = rows * share / kParts;
+    if (rows * share % kParts != 0 || size == 0)
+      return false;
+    sizes.push_back(size);
+    for (RowProduct &each : products) {
+      int64_t rowBytes = prices.getByteSize(each.getResult()) /
+                         getType(each.getResult()).getDimSize(0);
+      if (size * rowBytes % kRunAlignment != 0)
+        return false;
+    }
+  }
+  return true;
+}
+
+void ChunkedGather::offer(bool isOwnFirst, ArrayRef<int64_t> sizes) {
+  for (Transport transport : transports) {
+    double us = isOwnFirst ? simulateOwnFirst(sizes, transport)
+                           : simulateChunks(sizes, transport);
+    if (us < best.us)
+      best = {isOwnFirst, SmallVector<int64_t>(sizes), us};
+  }
+}
+
 void ChunkedGather::choose() {
-  whole = prices.getComms().predict(CommOp::AllGather, prices.getBytes(gather),
-                                    getCommGroup(gather));
-  wholeUs = chunkedUs = simulateChunks({rows});
+  wholeUs = gatherUs = INFINITY;
+  for (Transport transport : transports) {
+    wholeUs = std::min(wholeUs, simulateChunks({rows}, transport));
+    gatherUs = std::min(
+        gatherUs,
+        makeMove(CommOp::AllGather, prices.getBytes(gather), transport).us);
+  }
+  best.us = wholeUs;
   static constexpr std::initializer_list<int64_t> kShares[] = {
       {4, 4},    {2, 6},    {1, 7},       {2, 2, 4},
       {1, 3, 4}, {1, 2, 5}, {2, 2, 2, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
-  for (ArrayRef<int64_t> shares : kShares) {
-    SmallVector<int64_t> sizes;
-    bool fits = true;
-    for (int64_t share : shares) {
-      fits &= rows * share % kParts == 0;
-      sizes.push_back(rows * share / kParts);
-    }
-    // Each part of each result begins where a kernel may write it.
-    for (RowProduct &each : products) {
-      RankedTensorType type = getType(each.getResult());
-      int64_t rowBytes = prices.getByteSize(each.getResult()) /
-                         std::max<int64_t>(type.getDimSize(0), 1);
-      for (int64_t size : sizes)
-        fits &= size > 0 && size * rowBytes % kRunAlignment == 0;
-    }
-    if (!fits)
-      continue;
-    double us = simulateChunks(sizes);
-    if (us < chunkedUs) {
-      chunkedUs = us;
-      chunks = sizes;
-    }
-  }
+  for (ArrayRef<int64_t> shares : kShares)
+    if (SmallVector<int64_t> sizes; fits(shares, sizes))
+      offer(/*isOwnFirst=*/false, sizes);
+  // The last chunk is what nothing is sent beside.
+  static constexpr std::initializer_list<int64_t> kOwnShares[] = {
+      {8},       {4, 4},    {6, 2},    {7, 1},      {2, 6},
+      {4, 2, 2}, {4, 3, 1}, {5, 2, 1}, {2, 2, 2, 2}};
+  if (!hasDonatedResult())
+    for (ArrayRef<int64_t> shares : kOwnShares)
+      if (SmallVector<int64_t> sizes; fits(shares, sizes))
+        offer(/*isOwnFirst=*/true, sizes);
+}
+
+bool ChunkedGather::hasDonatedResult() {
+  auto function = gather->getParentOfType<func::FuncOp>();
+  llvm::SmallDenseSet<int64_t> donated;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (auto result = function.getArgAttrOfType<IntegerAttr>(
+            i, FusionDialect::kDonatedAttr))
+      donated.insert(result.getInt());
+  return llvm::any_of(products, [&](RowProduct &each) {
+    SmallVector<Operation *> made(each.epilogue);
+    made.push_back(each.product);
+    return llvm::any_of(made, [&](Operation *op) {
+      return llvm::any_of(op->getUses(), [&](OpOperand &use) {
+        return isa<func::ReturnOp>(use.getOwner()) &&
+               donated.contains(use.getOperandNumber());
+      });
+    });
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -287,7 +437,118 @@ Value ChunkedGather::takeRows(OpBuilder &builder, Value value, int64_t first,
                          strides);
 }
 
+/// Whether `value`, which an op behind `product` reads, has rows of its own for
+/// each piece of the result: it is one of those ops' results, the same in each
+/// row, or another product's result.
+bool ChunkedGather::hasPieces(Value value, const RowProduct &product) {
+  Operation *op = value.getDefiningOp();
+  if (auto broadcast = dyn_cast_or_null<BroadcastOp>(op))
+    return !llvm::is_contained(broadcast.getDims(), 0);
+  if (auto constant = dyn_cast_or_null<ConstantOp>(op))
+    return isa<SplatElementsAttr>(constant.getValue());
+  return op &&
+         (op == product.product || llvm::is_contained(product.epilogue, op) ||
+          joins.contains(value));
+}
+
+ArrayRef<Operation *> ChunkedGather::getOwnEpilogue(const RowProduct &product) {
+  return ArrayRef(product.epilogue).take_while([&](Operation *op) {
+    return llvm::all_of(op->getOperands(), [&](Value operand) {
+      return hasPieces(operand, product);
+    });
+  });
+}
+
+Value ChunkedGather::takePiece(OpBuilder &builder, Value value, unsigned piece,
+                               int64_t count) {
+  if (auto joined = value.getDefiningOp<RankConcatOp>())
+    return joined.getInputs()[piece];
+  if (auto constant = value.getDefiningOp<ConstantOp>()) {
+    auto splat = cast<SplatElementsAttr>(constant.getValue());
+    return ConstantOp::create(
+        builder, value.getLoc(),
+        splat.resizeSplat(withRows(getType(value), count)));
+  }
+  return takeRows(builder, value, 0, count);
+}
+
+void ChunkedGather::rewriteOwnFirst() {
+  OpBuilder builder(gather);
+  Location loc = gather.getLoc();
+  Value part = gather.getInputs().front();
+  // From this rank on, each rank's rows in the order in which they come.
+  SmallVector<Value> parts{part};
+  SmallVector<int64_t> sources = llvm::to_vector(llvm::seq(groupSize));
+  for (int64_t shift = 1; shift < groupSize; ++shift) {
+    SmallVector<int64_t> targets = llvm::map_to_vector(sources, [&](int64_t i) {
+      return (i + groupSize - shift) % groupSize;
+    });
+    SmallVector<int64_t> sizes{rows};
+    if (shift == groupSize - 1)
+      sizes = best.chunks;
+    int64_t first = 0;
+    for (int64_t size : sizes) {
+      Value taken = size == rows ? part : takeRows(builder, part, first, size);
+      auto move = CollectivePermuteOp::create(
+          builder, loc, taken.getType(), taken, sources, targets,
+          gather.getMesh(), gather.getAxes());
+      move->setAttr(kChunkAttr, builder.getI64IntegerAttr(parts.size() - 1));
+      parts.push_back(move.getOutputs().front());
+      first += size;
+    }
+  }
+  SmallVector<RankConcatOp> joined;
+  for (RowProduct &each : products) {
+    ArrayRef<Operation *> taken = getOwnEpilogue(each);
+    Operation *last =
+        taken.empty() ? each.product.getOperation() : taken.back();
+    builder.setInsertionPoint(last);
+    SmallVector<Value> pieces;
+    for (auto [number, rowsOfPart] : llvm::enumerate(parts)) {
+      int64_t size = getType(rowsOfPart).getDimSize(0);
+      IRMapping mapping;
+      mapping.map(each.product.getLhs(), rowsOfPart);
+      auto shrink = [&](Operation *op) {
+        Value result = builder.clone(*op, mapping)->getResult(0);
+        result.setType(withRows(getType(result), size));
+        return result;
+      };
+      Value value = shrink(each.product);
+      for (Operation *op : taken) {
+        for (Value operand : op->getOperands())
+          if (!mapping.contains(operand))
+            mapping.map(operand, takePiece(builder, operand, number, size));
+        value = shrink(op);
+      }
+      pieces.push_back(value);
+    }
+    auto join =
+        RankConcatOp::create(builder, loc, last->getResult(0).getType(), pieces,
+                             gather.getMesh(), gather.getAxes());
+    join->setAttr(kChunkAttr, builder.getI64IntegerAttr(0));
+    last->getResult(0).replaceAllUsesWith(join);
+    for (Operation *op : llvm::reverse(taken))
+      op->erase();
+    each.product.erase();
+    joins.insert(join);
+    joined.push_back(join);
+  }
+  // Those whose pieces alone are read, by another product's ops.
+  for (RankConcatOp join : joined)
+    if (join->use_empty())
+      join.erase();
+  gather.erase();
+}
+
 void ChunkedGather::rewrite() {
+  if (best.isOwnFirst)
+    rewriteOwnFirst();
+  else
+    rewriteChunks();
+}
+
+void ChunkedGather::rewriteChunks() {
+  ArrayRef<int64_t> chunks = best.chunks;
   OpBuilder builder(gather);
   Location loc = gather.getLoc();
   Value part = gather.getInputs().front();
@@ -367,29 +628,33 @@ LogicalResult ChunkGathers::decide(FunctionOpInterface function, Block &block) {
           << remark::metric("nanoseconds", int64_t(us * 1000))
           << remark::metric("limit", int64_t(limit * 1000));
     };
-    ChunkedGather chunked(gather, *prices, model->getDevice());
+    ChunkedGather chunked(gather, *prices, model->getDevice(), transport);
     if (std::optional<FusionRule> rule = chunked.analyze()) {
       refuse(*rule, 0, 0);
       continue;
     }
     chunked.choose();
     if (double hidden = chunked.getHiddenUs(block);
-        hidden >= chunked.whole.us) {
-      refuse(FusionRule::ChunkHidden, hidden, chunked.whole.us);
+        hidden >= chunked.gatherUs) {
+      refuse(FusionRule::ChunkHidden, hidden, chunked.gatherUs);
       continue;
     }
-    if (chunked.chunkedUs > chunked.wholeUs * (1 - kLeastGain)) {
-      refuse(FusionRule::ChunkProfit, chunked.wholeUs - chunked.chunkedUs,
+    const RowPlan &plan = chunked.best;
+    if (chunked.hasDonatedResult())
+      refuse(FusionRule::ChunkPlace, plan.us, chunked.wholeUs);
+    if (plan.us > chunked.wholeUs * (1 - kLeastGain)) {
+      refuse(FusionRule::ChunkProfit, chunked.wholeUs - plan.us,
              chunked.wholeUs * kLeastGain);
       continue;
     }
-    remark::passed(gather.getLoc(), options(FusionRule::ChunkGather))
-        << remark::reason("{0}",
-                          getFusionRuleInfo(FusionRule::ChunkGather).text)
-        << remark::metric("chunks", int64_t(chunked.chunks.size()))
-        << remark::metric("rows_first", chunked.chunks.front())
+    FusionRule rule =
+        plan.isOwnFirst ? FusionRule::ChunkOwn : FusionRule::ChunkGather;
+    remark::passed(gather.getLoc(), options(rule))
+        << remark::reason("{0}", getFusionRuleInfo(rule).text)
+        << remark::metric("chunks", int64_t(plan.chunks.size()))
+        << remark::metric("rows_first", plan.chunks.front())
         << remark::metric("nanoseconds_whole", int64_t(chunked.wholeUs * 1000))
-        << remark::metric("nanoseconds", int64_t(chunked.chunkedUs * 1000));
+        << remark::metric("nanoseconds", int64_t(plan.us * 1000));
     chunked.rewrite();
   }
   return success();

@@ -51,6 +51,7 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   }
   if (!llvm::is_contained(options.noFuse, "chunks")) {
     ChunkGathersOptions chunks;
+    chunks.transport = options.transport;
     chunks.device = options.device;
     chunks.costModel = options.costModel;
     manager.addNestedPass<func::FuncOp>(createChunkGathers(chunks));

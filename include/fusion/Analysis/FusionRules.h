@@ -102,9 +102,11 @@ enum class FusionRule : unsigned {
   ClipRanks,
   // A gather in chunks, beside the products of its rows.
   ChunkGather,
+  ChunkOwn,
   ChunkReader,
   ChunkShape,
   ChunkHidden,
+  ChunkPlace,
   ChunkProfit,
   // What carries a collective, and where a reduction is summed.
   TransportSum,

@@ -72,19 +72,32 @@ def ChunkGathers : Pass<"fusion-chunk-gathers", "::mlir::func::FuncOp"> {
   let summary = "multiplies rows while others are gathered";
   let description = [{
     An all_gather along the outermost dimension whose readers are products with it
-    on the left becomes several, of some rows of each rank's part; each chunk is
-    multiplied as soon as it is there, a product for each rank's rows, with the
-    elementwise ops that alone read the result. The results' rows are put together
-    by a concat that code generation makes no work of. Sizes are those of the least
-    predicted time among halves to eighths.
+    on the left is taken apart in one of two ways, with the elementwise ops that
+    alone read a product's result.
+
+    Own rows first: the product of this rank's rows reads them where they are. The
+    other ranks' come by collective_permute, one from each, the last in up to four
+    chunks, and are multiplied as they arrive; `fusion.rank_concat` puts the results
+    into the order of the ranks. Ops that read more than these rows, what is the
+    same in each row, and results made so, stay behind it.
+
+    Chunks: the gather becomes several, of some rows of each rank's part; each is
+    multiplied as soon as it is there, a product for each rank's rows.
+
+    What puts rows together is no work: products write them where they belong. The
+    way and the sizes are those of the least predicted time. What NCCL sends on a
+    GPU is not counted as beside a product unless it starts before it, for a
+    library's product holds all multiprocessors to its end.
 
     Requires: one block.
     Ensures: the order of collectives is a function of the graph, the options and
-    the device file; each gather made here has `fusion.chunk`, its number. A row of
-    a product is computed from the same rows. Idempotent.
+    the device file; what is made here has `fusion.chunk`. A row of a product is
+    computed from the same rows. Idempotent.
     Leaves alone: gathers that are hidden by what is computed before their first
-    reader; those whose chunks are predicted to save less than 3 %.
-    Reports: `chunk-gather` with the nanoseconds of both ways, and each refusal.
+    reader; those for which no way is predicted to save 3 %. Own rows are not first
+    where a result takes an argument's bytes.
+    Reports: `chunk-own` or `chunk-gather` with the nanoseconds of both ways, and
+    each refusal.
 
     Before:
     ```mlir
@@ -94,6 +107,13 @@ def ChunkGathers : Pass<"fusion-chunk-gathers", "::mlir::func::FuncOp"> {
       %1 = fusion.matmul %0, %w : tensor<4096x4096xbf16>, tensor<4096x7168xbf16>
       return %1 : tensor<4096x7168xbf16>
     }
+    ```
+    After, own rows first:
+    ```mlir
+    %0 = fusion.collective_permute %x sources = [0, 1] targets = [1, 0] on @m[tp] {fusion.chunk = 0 : i64} : tensor<2048x4096xbf16>
+    %1 = fusion.matmul %x, %w : tensor<2048x4096xbf16>, tensor<4096x7168xbf16>
+    %2 = fusion.matmul %0, %w : tensor<2048x4096xbf16>, tensor<4096x7168xbf16>
+    %3 = fusion.rank_concat %1, %2 on @m[tp] {fusion.chunk = 0 : i64} : (tensor<2048x7168xbf16>, tensor<2048x7168xbf16>) -> tensor<4096x7168xbf16>
     ```
     After, in two chunks:
     ```mlir
@@ -106,6 +126,7 @@ def ChunkGathers : Pass<"fusion-chunk-gathers", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
+    Option<"transport", "transport", "std::string", "\"auto\"", "auto, nccl, peer or direct">,
     Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
     Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
   ];
