@@ -79,6 +79,9 @@ static std::optional<Trial> trySizes(ModuleOp module, BucketSizes sizes,
   if (options.overlap) {
     PrefetchAllGatherOptions prefetch;
     prefetch.budget = options.prefetchBudget;
+    prefetch.memoryLimit = options.memoryLimit;
+    prefetch.device = options.device;
+    prefetch.costModel = options.costModel;
     manager.addPass(createPrefetchAllGather(prefetch));
   }
   auto main = copy->lookupSymbol<func::FuncOp>("main");

@@ -267,7 +267,7 @@ static const OptionSpec kOptions[] = {
      true, setMemoryLimit},
     {"prefetch-budget", "bytes",
      "memory for values gathered ahead of their readers, e.g. 24MiB (default: "
-     "twice what the readers need)",
+     "the least with about the shortest predicted step)",
      true, setPrefetchBudget},
     {"no-overlap", "", "collectives run in line with kernels", true,
      SET(compile.overlap, false)},

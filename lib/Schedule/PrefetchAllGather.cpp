@@ -6,16 +6,23 @@
 // budget must hold, then each gather, in the order of need, goes back while it
 // fits. The bytes are planned as the arena will be, in a region of their own.
 //
+// A budget that is not given is tried on copies of the function: from what the
+// readers need to all gathered values kept until their last reader, so that
+// none is gathered twice. The least whose predicted step is about as short as
+// the shortest is taken.
+//
 //===----------------------------------------------------------------------===//
 #include "ArenaPlan.h"
 #include "CommandOrder.h"
 #include "PrefetchPlan.h"
 #include "RewriteOrder.h"
 #include "fusion/Analysis/FusionLegality.h"
+#include "fusion/Analysis/OverlapPlan.h"
 #include "fusion/IR/ErrorKind.h"
 #include "fusion/Schedule/Passes.h"
 
 #include "mlir/IR/Remarks.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace fusion {
@@ -26,6 +33,12 @@ namespace fusion {
 using namespace mlir;
 using namespace fusion;
 
+/// How much longer than the shortest a step may be for a smaller budget.
+static constexpr double kMostUs = 1.005;
+
+/// Doublings of the least budget that are tried, at most.
+static constexpr unsigned kMostDoublings = 4;
+
 namespace {
 
 struct PrefetchPlan {
@@ -34,6 +47,21 @@ struct PrefetchPlan {
   unsigned needed = 0;         ///< a node that needs them
   int64_t peakBytes = 0;       ///< at any position
   int64_t ringBytes = 0;       ///< of the region that holds them
+};
+
+/// A function whose gathers have their places within a budget, not yet
+/// rewritten. Gathers that are made again are in it.
+struct Placed {
+  std::unique_ptr<OverlapGraph> graph;
+  PrefetchPlan plan;
+  int64_t numRepeats = 0;
+};
+
+/// The predicted schedule within a budget.
+struct Trial {
+  int64_t budget = 0;
+  double us = 0;     ///< of the step
+  int64_t bytes = 0; ///< of intermediate values alive at once
 };
 
 } // namespace
@@ -130,12 +158,11 @@ static int64_t findMostRead(const OverlapGraph &graph,
   return read.empty() ? 0 : *llvm::max_element(read);
 }
 
-/// `budget` 0 is twice what one op reads: what is kept from the forward pass to
-/// the backward pass would be all parameters. Where values of unequal sizes
-/// leave gaps, less is issued early, until the region fits.
+/// Where values of unequal sizes leave gaps, less is issued early, until the
+/// region fits.
 static PrefetchPlan planPrefetch(const OverlapGraph &graph,
                                  const FusionLegality &legality,
-                                 int64_t &budget) {
+                                 int64_t budget) {
   PrefetchPlan plan;
   plan.gathers = findGathers(graph, legality);
   std::vector<int64_t> live(graph.size());
@@ -145,10 +172,6 @@ static PrefetchPlan planPrefetch(const OverlapGraph &graph,
         plan.neededBytes = live[i];
         plan.needed = i;
       }
-  if (budget == 0) {
-    int64_t most = findMostRead(graph, plan.gathers);
-    budget = most > INT64_MAX / 2 ? INT64_MAX : 2 * most;
-  }
   if (plan.neededBytes > budget)
     return plan;
   constexpr unsigned kMostTries = 16;
@@ -166,83 +189,34 @@ static PrefetchPlan planPrefetch(const OverlapGraph &graph,
   return plan;
 }
 
-namespace {
-
-struct PrefetchAllGather final
-    : fusion::impl::PrefetchAllGatherBase<PrefetchAllGather> {
-  using Base::Base;
-
-  void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>(function);
-    if (!main || !llvm::hasSingleElement(main.getBody()) ||
-        main->hasAttr(kPrefetchBudgetAttr) ||
-        main.getBody().front().getOps<AllGatherOp>().empty())
-      return markAllAnalysesPreserved();
+/// Repeats gathers in `main` if the budget does not keep them.
+static FailureOr<Placed> place(func::FuncOp main, int64_t budget) {
+  Placed placed;
+  for (bool isRepeated : {false, true}) {
     FailureOr<FusionLegality> legality =
         FusionLegality::create(main, GroupLimits());
     if (failed(legality))
-      return signalPassFailure();
-    auto graph = std::make_unique<OverlapGraph>(main, nullptr);
-    int64_t most = std::min<uint64_t>(budget, INT64_MAX);
-    PrefetchPlan plan = planPrefetch(*graph, *legality, most);
-    int64_t numRepeats = 0;
-    if (plan.neededBytes > most) {
-      numRepeats = repeatGathers(*graph, plan.gathers, most);
-      graph = std::make_unique<OverlapGraph>(main, nullptr);
-      legality = FusionLegality::create(main, GroupLimits());
-      plan = planPrefetch(*graph, *legality, most);
-    }
-    if (plan.gathers.empty())
-      return markAllAnalysesPreserved();
-    if (plan.neededBytes > most) {
-      emitError((*graph)[plan.needed].op, ErrorKind::Resources)
-          << "needs " << plan.neededBytes
-          << " bytes of gathered values at once, --prefetch-budget allows "
-          << most << ": give at least " << plan.neededBytes;
-      return signalPassFailure();
-    }
-    main->setAttr(kPrefetchBudgetAttr,
-                  IntegerAttr::get(IntegerType::get(&getContext(), 64), most));
-    rewrite(main, *graph, plan);
-    remark::passed(main.getLoc(), name("prefetch"))
-        << remark::add("gathers start as early as the budget allows")
-        << remark::metric("Budget", most)
-        << remark::metric("PeakBytes", plan.peakBytes)
-        << remark::metric("RegionBytes", plan.ringBytes)
-        << remark::metric("NeededBytes", plan.neededBytes)
-        << remark::metric("Gathers", int64_t(plan.gathers.size()))
-        << remark::metric("Repeated", numRepeats);
+      return failure();
+    placed.graph = std::make_unique<OverlapGraph>(main, nullptr);
+    placed.plan = planPrefetch(*placed.graph, *legality, budget);
+    if (isRepeated || placed.plan.neededBytes <= budget)
+      break;
+    placed.numRepeats =
+        repeatGathers(*placed.graph, placed.plan.gathers, budget);
   }
+  return placed;
+}
 
-private:
-  remark::RemarkOpts name(StringRef rule) {
-    return remark::RemarkOpts::name(rule).category("fusion").function(function);
-  }
-  void rewrite(func::FuncOp main, const OverlapGraph &graph,
-               const PrefetchPlan &plan);
-};
-
-} // namespace
-
-void PrefetchAllGather::rewrite(func::FuncOp main, const OverlapGraph &graph,
-                                const PrefetchPlan &plan) {
+static void rewrite(func::FuncOp main, const OverlapGraph &graph,
+                    const PrefetchPlan &plan) {
   llvm::DenseMap<unsigned, SmallVector<unsigned, 2>> starts, awaits;
   llvm::DenseSet<unsigned> moved;
   for (const Gather &gather : plan.gathers) {
     starts[gather.issue].push_back(gather.node);
     awaits[gather.first].push_back(gather.node);
     moved.insert(gather.node);
-  }
-  std::vector<int64_t> before(graph.size() + 1); // ops that stay, by position
-  for (unsigned id = 0; id < graph.size(); ++id)
-    before[id + 1] = before[id] + !moved.contains(id);
-  for (const Gather &gather : plan.gathers) {
-    Operation *op = graph[gather.node].op;
-    op->setAttr(kPrefetchedAttr, UnitAttr::get(&getContext()));
-    remark::passed(op->getLoc(), name("prefetch-gather"))
-        << remark::add("starts before its readers")
-        << remark::metric("Bytes", gather.bytes)
-        << remark::metric("Ahead", before[gather.first] - before[gather.issue]);
+    graph[gather.node].op->setAttr(kPrefetchedAttr,
+                                   UnitAttr::get(main.getContext()));
   }
   std::vector<OverlapItem> items;
   for (unsigned id = 0; id < graph.size(); ++id) {
@@ -254,4 +228,183 @@ void PrefetchAllGather::rewrite(func::FuncOp main, const OverlapGraph &graph,
       items.push_back({OverlapItem::Run, id});
   }
   rewriteOrder(main, graph, items);
+}
+
+/// What the schedule makes of a copy of `main`; nullopt if it can't be had.
+static std::optional<Trial> tryBudget(func::FuncOp main, int64_t budget,
+                                      const CostModel &costs) {
+  OpBuilder builder(main);
+  OwningOpRef<func::FuncOp> owned(main.clone());
+  func::FuncOp copy = *owned;
+  copy.setSymName((main.getSymName() + ".prefetch").str());
+  builder.insert(copy); // meshes and kernels are found from there
+  FailureOr<Placed> placed = place(copy, budget);
+  if (failed(placed) || placed->plan.neededBytes > budget)
+    return std::nullopt;
+  rewrite(copy, *placed->graph, placed->plan);
+  CommModel comms(costs.getDevice());
+  FailureOr<StepPrices> prices = StepPrices::create(copy, costs, comms);
+  if (failed(prices))
+    return std::nullopt;
+  OverlapPlan plan = planOverlap(OverlapGraph(copy, &*prices), *prices);
+  return Trial{budget, plan.getTimeline().stepUs,
+               plan.isSerial() ? plan.serialBytes : plan.overlappedBytes};
+}
+
+/// The least first: doubled, and all values that are gathered.
+static SmallVector<int64_t> getCandidates(int64_t least,
+                                          ArrayRef<Gather> gathers) {
+  int64_t all = 0;
+  for (const Gather &gather : gathers)
+    all += gather.bytes;
+  SmallVector<int64_t> candidates{least};
+  for (unsigned i = 0; i < kMostDoublings && candidates.back() < all / 2; ++i)
+    candidates.push_back(2 * candidates.back());
+  if (candidates.back() < all)
+    candidates.push_back(all);
+  return candidates;
+}
+
+/// The first trial has the least budget; another must fit in `limit`.
+static const Trial &choose(ArrayRef<Trial> trials, int64_t limit) {
+  auto fits = [&](const Trial &trial) {
+    return &trial == &trials.front() || trial.bytes <= limit;
+  };
+  double leastUs = INFINITY;
+  for (const Trial &trial : trials)
+    if (fits(trial))
+      leastUs = std::min(leastUs, trial.us);
+  return *llvm::find_if(trials, [&](const Trial &trial) {
+    return fits(trial) && trial.us <= kMostUs * leastUs;
+  });
+}
+
+namespace {
+
+struct PrefetchAllGather final
+    : fusion::impl::PrefetchAllGatherBase<PrefetchAllGather> {
+  using Base::Base;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    FailureOr<std::unique_ptr<CostModel>> loaded =
+        loadCostModel(context, device, costModel);
+    if (failed(loaded))
+      return failure();
+    costs = std::move(*loaded);
+    return success();
+  }
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>(function);
+    if (!main || !llvm::hasSingleElement(main.getBody()) ||
+        main->hasAttr(kPrefetchBudgetAttr) ||
+        main.getBody().front().getOps<AllGatherOp>().empty())
+      return markAllAnalysesPreserved();
+    FailureOr<int64_t> most = findBudget(main);
+    if (failed(most))
+      return signalPassFailure();
+    FailureOr<Placed> placed = place(main, *most);
+    if (failed(placed))
+      return signalPassFailure();
+    const PrefetchPlan &plan = placed->plan;
+    if (plan.gathers.empty())
+      return markAllAnalysesPreserved();
+    if (plan.neededBytes > *most) {
+      emitError((*placed->graph)[plan.needed].op, ErrorKind::Resources)
+          << "needs " << plan.neededBytes
+          << " bytes of gathered values at once, --prefetch-budget allows "
+          << *most << ": give at least " << plan.neededBytes;
+      return signalPassFailure();
+    }
+    main->setAttr(kPrefetchBudgetAttr,
+                  IntegerAttr::get(IntegerType::get(&getContext(), 64), *most));
+    report(*placed);
+    rewrite(main, *placed->graph, plan);
+    remark::passed(main.getLoc(), name("prefetch"))
+        << remark::add("gathers start as early as the budget allows")
+        << remark::metric("Budget", *most)
+        << remark::metric("PeakBytes", plan.peakBytes)
+        << remark::metric("RegionBytes", plan.ringBytes)
+        << remark::metric("NeededBytes", plan.neededBytes)
+        << remark::metric("Gathers", int64_t(plan.gathers.size()))
+        << remark::metric("Repeated", placed->numRepeats);
+  }
+
+private:
+  remark::RemarkOpts name(StringRef rule) {
+    return remark::RemarkOpts::name(rule).category("fusion").function(function);
+  }
+  /// The given budget, or that of the best trial.
+  FailureOr<int64_t> findBudget(func::FuncOp main);
+  void tell(func::FuncOp main, ArrayRef<Trial> trials, const Trial &best);
+  void report(const Placed &placed);
+
+  std::shared_ptr<CostModel> costs;
+};
+
+} // namespace
+
+FailureOr<int64_t> PrefetchAllGather::findBudget(func::FuncOp main) {
+  if (budget != 0)
+    return std::min<uint64_t>(budget, INT64_MAX);
+  FailureOr<FusionLegality> legality =
+      FusionLegality::create(main, GroupLimits());
+  if (failed(legality))
+    return failure();
+  OverlapGraph graph(main, nullptr);
+  std::vector<Gather> gathers = findGathers(graph, *legality);
+  int64_t most = findMostRead(graph, gathers);
+  int64_t least = most > INT64_MAX / 2 ? INT64_MAX : 2 * most;
+  // Nothing is known of links: keep little.
+  if (gathers.empty() || !costs->getDevice().comm)
+    return least;
+  int64_t limit = std::min<uint64_t>(memoryLimit, INT64_MAX);
+  if (limit == 0) {
+    limit = costs->getDevice().memoryBytes;
+    for (Value argument : main.getArguments())
+      limit -= legality->getByteSize(argument);
+  }
+  SmallVector<Trial> trials;
+  for (int64_t candidate : getCandidates(least, gathers)) {
+    std::optional<Trial> trial = tryBudget(main, candidate, *costs);
+    if (trial)
+      trials.push_back(*trial);
+    else if (trials.empty())
+      return least;
+  }
+  const Trial &best = choose(trials, limit);
+  if (trials.size() > 1)
+    tell(main, trials, best);
+  return best.budget;
+}
+
+void PrefetchAllGather::tell(func::FuncOp main, ArrayRef<Trial> trials,
+                             const Trial &best) {
+  auto format = [](double us) { return llvm::formatv("{0:f2}", us).str(); };
+  remark::passed(main.getLoc(), name("prefetch-budget"))
+      << remark::add("by trial of {0} budgets: a step of {1} us within {2} "
+                     "bytes; the least has {3} us within {4} bytes",
+                     trials.size(), format(best.us), best.budget,
+                     format(trials.front().us), trials.front().budget)
+      << remark::metric("Trials", int64_t(trials.size()))
+      << remark::metric("Budget", best.budget)
+      << remark::metric("us_step", format(best.us))
+      << remark::metric("PeakBytes", best.bytes)
+      << remark::metric("LeastBudget", trials.front().budget)
+      << remark::metric("us_of_least", format(trials.front().us));
+}
+
+void PrefetchAllGather::report(const Placed &placed) {
+  const OverlapGraph &graph = *placed.graph;
+  llvm::DenseSet<unsigned> moved;
+  for (const Gather &gather : placed.plan.gathers)
+    moved.insert(gather.node);
+  std::vector<int64_t> before(graph.size() + 1); // ops that stay, by position
+  for (unsigned id = 0; id < graph.size(); ++id)
+    before[id + 1] = before[id] + !moved.contains(id);
+  for (const Gather &gather : placed.plan.gathers)
+    remark::passed(graph[gather.node].op->getLoc(), name("prefetch-gather"))
+        << remark::add("starts before its readers")
+        << remark::metric("Bytes", gather.bytes)
+        << remark::metric("Ahead", before[gather.first] - before[gather.issue]);
 }

@@ -13,6 +13,9 @@ void fusion::buildSchedulePipeline(mlir::OpPassManager &manager,
   if (options.overlap) {
     PrefetchAllGatherOptions prefetch;
     prefetch.budget = options.prefetchBudget;
+    prefetch.memoryLimit = options.memoryLimit;
+    prefetch.device = options.device;
+    prefetch.costModel = options.costModel;
     manager.addPass(createPrefetchAllGather(prefetch));
     manager.addPass(createVerifyGraph());
     OverlapCollectivesOptions overlap;

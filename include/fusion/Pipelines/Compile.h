@@ -61,7 +61,7 @@ struct CompileOptions {
   std::string transport = "auto";
   uint64_t memoryLimit = 0;    ///< bytes, 0: none
   bool overlap = true;         ///< communication beside computation
-  uint64_t prefetchBudget = 0; ///< bytes of gathered values, 0: the default
+  uint64_t prefetchBudget = 0; ///< bytes of gathered values, 0: by prediction
   /// Prints the timeline of a step on so many of that device, if not empty.
   std::string simulatedDevice;
   uint64_t simulatedRanks = 0;

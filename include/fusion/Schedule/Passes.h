@@ -22,7 +22,7 @@ struct ScheduleOptions {
   std::string device = "cpu"; ///< name, or path of a device file
   std::string costModel = "roofline";
   bool overlap = true;         ///< communication beside computation
-  uint64_t prefetchBudget = 0; ///< bytes; 0: twice what the readers need
+  uint64_t prefetchBudget = 0; ///< bytes; 0: by predicted steps
   /// Prints the timeline on so many of that device, if not empty.
   std::string simulatedDevice;
   uint64_t simulatedRanks = 0;
