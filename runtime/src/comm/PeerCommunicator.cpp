@@ -122,12 +122,6 @@ public:
   Status enqueue();
 
 private:
-  /// One copy.
-  struct Copy {
-    const char *source;
-    char *target;
-    Box box;
-  };
   /// Where bytes of the others land: at an offset of a region of each member.
   struct Landing {
     Region region;
@@ -149,7 +143,12 @@ private:
     return mappingOf(to).at[landing.region] + landing.offset;
   }
   bool sends(uint32_t from, uint32_t to) const;
+  /// Whether all parts lie in the arena: one allocation on each rank.
+  bool isInArena() const;
   void add(std::vector<Copy> &copies, Copy copy) const;
+  std::vector<Copy> join(std::vector<Copy> copies) const {
+    return isInArena() ? joinCopies(copies) : copies;
+  }
   std::vector<Copy> copiesTo(uint32_t to) const;
   std::vector<Copy> copiesToSelf() const;
   std::vector<Copy> copiesFromLanding() const;
@@ -353,6 +352,17 @@ bool PeerCollective::sends(uint32_t from, uint32_t to) const {
                      });
 }
 
+bool PeerCollective::isInArena() const {
+  const DeviceSetup &setup = owner.setup;
+  auto isInside = [&](const char *pointer) {
+    return pointer >= setup.arena && pointer < setup.arena + setup.arenaSize;
+  };
+  return std::all_of(run.parts.begin(), run.parts.end(),
+                     [&](const PartBuffer &part) {
+                       return isInside(part.input) && isInside(part.output);
+                     });
+}
+
 /// Ranges that follow each other on both sides are one copy.
 void PeerCollective::add(std::vector<Copy> &copies, Copy copy) const {
   if (copy.box.bytes() == 0 || copy.source == copy.target)
@@ -373,27 +383,27 @@ void PeerCollective::add(std::vector<Copy> &copies, Copy copy) const {
 }
 
 /// What this rank brings to another member.
-std::vector<PeerCollective::Copy> PeerCollective::copiesTo(uint32_t to) const {
+std::vector<Copy> PeerCollective::copiesTo(uint32_t to) const {
   std::vector<Copy> copies;
   for (size_t i = 0; i < run.parts.size(); ++i) {
     Box box = boxOf(call, run.parts[i], self, to, members);
     add(copies,
         {run.parts[i].input + box.source, landingAt(i, to) + box.target, box});
   }
-  return copies;
+  return join(std::move(copies));
 }
 
-std::vector<PeerCollective::Copy> PeerCollective::copiesToSelf() const {
+std::vector<Copy> PeerCollective::copiesToSelf() const {
   std::vector<Copy> copies;
   for (const PartBuffer &part : run.parts) {
     Box box = boxOf(call, part, self, self, members);
     add(copies, {part.input + box.source, part.output + box.target, box});
   }
-  return copies;
+  return join(std::move(copies));
 }
 
 /// What the others left elsewhere goes to its place.
-std::vector<PeerCollective::Copy> PeerCollective::copiesFromLanding() const {
+std::vector<Copy> PeerCollective::copiesFromLanding() const {
   std::vector<Copy> copies;
   for (size_t i = 0; i < run.parts.size(); ++i)
     for (uint32_t from = 0; from < members; ++from) {

@@ -3,9 +3,14 @@
 #include "Checked.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace fusion::rt;
 using namespace fusion::rt::peer;
+
+/// Rows up to so many bytes are joined: longer ones take longer than their
+/// start.
+static constexpr uint64_t kLongestJoinedRow = 64 << 10;
 
 bool peer::isMove(CollectiveOp op) {
   return op == CollectiveOp::AllGather || op == CollectiveOp::AllToAll ||
@@ -108,6 +113,90 @@ static Box folded(Box box) {
     box.depth = 1;
   }
   return box;
+}
+
+namespace {
+
+/// Copies of one form at one distance.
+struct Series {
+  Copy first;
+  uint64_t count = 1, sourceStep = 0, targetStep = 0;
+
+  bool take(const Copy &copy);
+  Copy joined() const;
+};
+
+} // namespace
+
+bool Series::take(const Copy &copy) {
+  const Box &box = first.box;
+  if (copy.box.width != box.width || copy.box.height != box.height ||
+      copy.box.sourcePitch != box.sourcePitch ||
+      copy.box.targetPitch != box.targetPitch)
+    return false;
+  if (copy.source <= first.source || copy.target <= first.target)
+    return false;
+  auto sourceAt = uint64_t(copy.source - first.source);
+  auto targetAt = uint64_t(copy.target - first.target);
+  if (count > 1) {
+    if (sourceAt != count * sourceStep || targetAt != count * targetStep)
+      return false;
+    ++count;
+    return true;
+  }
+  // Rows follow rows; slices are whole numbers of rows.
+  bool isRow = box.height == 1;
+  if (isRow ? sourceAt < box.width || targetAt < box.width
+            : sourceAt < box.height * box.sourcePitch ||
+                  targetAt < box.height * box.targetPitch ||
+                  sourceAt % box.sourcePitch != 0 ||
+                  targetAt % box.targetPitch != 0)
+    return false;
+  sourceStep = sourceAt;
+  targetStep = targetAt;
+  ++count;
+  return true;
+}
+
+Copy Series::joined() const {
+  Copy copy = first;
+  if (count == 1)
+    return copy;
+  if (copy.box.height == 1) {
+    copy.box.height = count;
+    copy.box.sourcePitch = sourceStep;
+    copy.box.targetPitch = targetStep;
+    return copy;
+  }
+  copy.box.depth = count;
+  copy.box.sourceSlice = sourceStep;
+  copy.box.targetSlice = targetStep;
+  return copy;
+}
+
+/// One more dimension for what is a series.
+static std::vector<Copy> joinSeries(const std::vector<Copy> &copies) {
+  std::vector<Series> series;
+  std::map<std::pair<uint64_t, uint64_t>, size_t> open; // width, height
+  for (const Copy &copy : copies) {
+    if (copy.box.depth == 1 && copy.box.width <= kLongestJoinedRow) {
+      std::pair<uint64_t, uint64_t> form{copy.box.width, copy.box.height};
+      auto known = open.find(form);
+      if (known != open.end() && series[known->second].take(copy))
+        continue;
+      open[form] = series.size();
+    }
+    series.push_back({copy});
+  }
+  std::vector<Copy> joined;
+  joined.reserve(series.size());
+  for (const Series &each : series)
+    joined.push_back(each.joined());
+  return joined;
+}
+
+std::vector<Copy> peer::joinCopies(const std::vector<Copy> &copies) {
+  return joinSeries(joinSeries(copies));
 }
 
 Box peer::boxOf(const CollectiveCall &call, const PartBuffer &part,

@@ -24,6 +24,18 @@ struct Box {
   bool isOneRow() const { return height == 1 && depth == 1; }
 };
 
+/// One copy; the box's own offsets are in the pointers.
+struct Copy {
+  const char *source;
+  char *target;
+  Box box;
+};
+
+/// The same bytes in fewer copies: short rows of one width at equal distances
+/// are one box, and so are boxes of such rows. A copy takes some microseconds
+/// to start, whatever its size. All must lie in one allocation on each side.
+std::vector<Copy> joinCopies(const std::vector<Copy> &copies);
+
 /// All-gather, all-to-all, broadcast and permute.
 bool isMove(CollectiveOp op);
 

@@ -7,9 +7,13 @@
 #include "FakeCuda.h"
 #include "Frames.h"
 #include "PeerCheck.h"
+#include "PeerPlan.h"
 #include "RankTesting.h"
 
 #include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
 
 using namespace fusion::rt;
 using namespace fusion::rt::test;
@@ -61,6 +65,78 @@ TEST(PeerCommunicator, EightRanks) {
 }
 TEST(PeerCommunicator, MeshOfTwoAxes) {
   conform({2, 3}, {{0}, {1}, {1, 0}}, {Placement::Arena, true, {}});
+}
+
+/// Copies each row of the boxes.
+void copyRows(const std::vector<peer::Copy> &copies) {
+  for (const peer::Copy &copy : copies)
+    for (uint64_t z = 0; z < copy.box.depth; ++z)
+      for (uint64_t y = 0; y < copy.box.height; ++y)
+        std::memcpy(
+            copy.target + z * copy.box.targetSlice + y * copy.box.targetPitch,
+            copy.source + z * copy.box.sourceSlice + y * copy.box.sourcePitch,
+            copy.box.width);
+}
+
+/// Halves of the gradients of a net's biases: of each layer eight short ones
+/// and a long one, of the first and the last layer fewer. What is between them
+/// must stay as it is.
+TEST(PeerPlan, RowsAtEqualDistancesAreOneCopy) {
+  std::vector<uint64_t> widths;
+  auto addLayer = [&](unsigned shorts) {
+    widths.insert(widths.end(), shorts, 1536);
+    widths.push_back(6144);
+  };
+  addLayer(3);
+  for (unsigned layer = 0; layer < 11; ++layer)
+    addLayer(8);
+  widths.insert(widths.end(), 7, 1536);
+  uint64_t size = 0;
+  for (uint64_t width : widths)
+    size += 2 * width;
+  std::string source(size, 0), expected(size, 'x'), found(size, 'x');
+  for (uint64_t i = 0; i < size; ++i)
+    source[i] = char('a' + i % 23);
+  auto make = [&](std::string &target) {
+    std::vector<peer::Copy> copies;
+    uint64_t at = 0;
+    for (uint64_t width : widths) {
+      peer::Box box;
+      box.width = width;
+      copies.push_back({&source[at + width], &target[at + width], box});
+      at += 2 * width;
+    }
+    return copies;
+  };
+  copyRows(make(expected));
+  std::vector<peer::Copy> joined = peer::joinCopies(make(found));
+  copyRows(joined);
+  EXPECT_EQ(found, expected);
+  // Three rows, twelve long ones, eleven slices of eight, seven rows.
+  EXPECT_EQ(joined.size(), 4u);
+}
+
+/// Rows that are not worth it, that lie at other distances or go backwards, and
+/// slices that are no whole number of rows.
+TEST(PeerPlan, OtherRowsStayApart) {
+  std::string source(1 << 20, 'a'), target(1 << 20, 'b');
+  auto count = [&](std::vector<std::array<uint64_t, 3>> rows) {
+    std::vector<peer::Copy> copies;
+    for (auto [from, to, width] : rows) {
+      peer::Box box;
+      box.width = width;
+      copies.push_back({&source[from], &target[to], box});
+    }
+    return peer::joinCopies(copies).size();
+  };
+  EXPECT_EQ(count({{0, 0, 64}, {128, 256, 64}, {256, 512, 64}}), 1u);
+  EXPECT_EQ(count({{0, 0, 64}, {128, 256, 64}, {256, 500, 64}}), 2u);
+  EXPECT_EQ(count({{0, 256, 64}, {128, 0, 64}}), 2u);
+  EXPECT_EQ(count({{0, 0, 64}, {128, 256, 32}}), 2u);
+  EXPECT_EQ(count({{0, 0, 70000}, {140000, 140000, 70000}}), 2u);
+  EXPECT_EQ(
+      count({{0, 0, 64}, {128, 128, 64}, {1000, 1024, 64}, {1128, 1152, 64}}),
+      2u);
 }
 
 /// What a replay receives is what the next one sends: nothing may be lost.
