@@ -38,6 +38,15 @@ struct Unit {
   llvm::SmallVector<Lifetime *, 1> parts;
   llvm::SmallVector<int64_t, 1> places;
   int64_t size = 0; ///< of all, each rounded up but a single one
+  int64_t alignment = kArenaAlignment; ///< the largest of the parts'
+
+  void add(Lifetime &part) {
+    int64_t each = getAlignment(part.size);
+    alignment = std::max(alignment, each);
+    parts.push_back(&part);
+    places.push_back(llvm::alignTo(size, each));
+    size = places.back() + roundUp(part.size);
+  }
 };
 
 } // namespace
@@ -58,7 +67,8 @@ static int64_t findOffset(const Unit &unit, llvm::ArrayRef<Lifetime *> placed) {
             part->last < other->first || other->offset + other->size <= start ||
             start + part->size <= other->offset)
           continue;
-        offset = roundUp(other->offset + other->size) - place;
+        offset =
+            llvm::alignTo(other->offset + other->size - place, unit.alignment);
         moved = true;
       }
     }
@@ -277,6 +287,11 @@ private:
 
 } // namespace
 
+/// Whatever lies in front of a large buffer.
+static int64_t roundFully(int64_t size) {
+  return llvm::alignTo(size, kLargeAlignment);
+}
+
 static int64_t packInOrder(llvm::MutableArrayRef<Lifetime> buffers) {
   auto starts = llvm::to_vector(llvm::seq<size_t>(0, buffers.size()));
   auto ends = starts;
@@ -293,9 +308,9 @@ static int64_t packInOrder(llvm::MutableArrayRef<Lifetime> buffers) {
     for (; ended < ends.size() && buffers[ends[ended]].last < buffer.first;
          ++ended)
       if (Lifetime &done = buffers[ends[ended]]; done.size > 0)
-        free.release(done.offset, roundUp(done.size));
+        free.release(done.offset, roundFully(done.size));
     if (buffer.size > 0)
-      buffer.offset = free.allocate(roundUp(buffer.size));
+      buffer.offset = free.allocate(roundFully(buffer.size));
   }
   return free.getTotal();
 }
@@ -344,6 +359,7 @@ static Unit planRegion(llvm::MutableArrayRef<Lifetime> buffers,
     }
   Unit unit;
   unit.size = planArena(alone, own);
+  unit.alignment = kLargeAlignment;
   for (auto [index, planned] : llvm::zip_equal(region, alone)) {
     unit.parts.push_back(&buffers[index]);
     unit.places.push_back(planned.offset);
@@ -375,18 +391,16 @@ int64_t fusion::planArena(llvm::MutableArrayRef<Lifetime> buffers,
     if (setOf[i] == kPlaced)
       continue;
     if (setOf[i] < 0) {
-      units.push_back({{&buffer}, {0}, buffer.size});
+      units.emplace_back().add(buffer);
+      units.back().size = buffer.size;
       continue;
     }
     if (seen[setOf[i]])
       continue;
     seen[setOf[i]] = true;
     Unit &unit = units.emplace_back();
-    for (int64_t index : sets[setOf[i]]) {
-      unit.parts.push_back(&buffers[index]);
-      unit.places.push_back(unit.size);
-      unit.size += roundUp(buffers[index].size);
-    }
+    for (int64_t index : sets[setOf[i]])
+      unit.add(buffers[index]);
   }
   if (buffers.size() <= kQuadraticLimit)
     return packBySize(units);

@@ -94,9 +94,9 @@ LogicalResult MemoryPlanner::bindConstant(Value value) {
     Storage storage;
     storage.kind = SegmentKind::Const;
     storage.segment = "weights";
-    storage.offset = constBytes;
+    storage.offset = llvm::alignTo(constBytes, getAlignment(*bytes));
     storage.size = *bytes;
-    constBytes = llvm::alignTo(constBytes + *bytes, kArenaAlignment);
+    constBytes = llvm::alignTo(storage.offset + *bytes, kArenaAlignment);
     it->second = add(storage);
     contents.push_back(value.getDefiningOp());
   }

@@ -98,7 +98,8 @@ static std::vector<Gather> findGathers(const OverlapGraph &graph,
     gather.node = id;
     for (Value result : node.op->getResults()) {
       gather.sizes.push_back(legality.getByteSize(result));
-      gather.bytes += llvm::alignTo(gather.sizes.back(), kArenaAlignment);
+      gather.bytes +=
+          llvm::alignTo(gather.sizes.back(), getAlignment(gather.sizes.back()));
     }
     gather.ready = barrier + 1;
     for (unsigned other : node.before)

@@ -186,8 +186,10 @@ static LogicalResult checkBudget(func::FuncOp function) {
       if (!gather->hasAttr(kPrefetchedAttr))
         continue;
       int64_t bytes = 0;
-      for (Value result : gather.getOutputs())
-        bytes += llvm::alignTo(legality->getByteSize(result), kArenaAlignment);
+      for (Value result : gather.getOutputs()) {
+        int64_t size = legality->getByteSize(result);
+        bytes += llvm::alignTo(size, getAlignment(size));
+      }
       Operation *last = async;
       SmallVector<Operation *> stack{async};
       while (!stack.empty())

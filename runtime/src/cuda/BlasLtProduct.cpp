@@ -108,12 +108,17 @@ Product::check(const LtAlgorithm &algorithm) const {
                          layouts[kD].get(), &algorithm, &checked) != 0 ||
       checked.workspaceSize > kMostWorkspace)
     return std::nullopt;
-  return Demand{checked.workspaceSize, checked.wavesCount};
+  uint64_t size = checked.workspaceSize;
+  // The library speaks of an algorithm with its counter.
+  if (isWithoutCounter && size <= kCounterBytes)
+    size = 0;
+  return Demand{size, checked.wavesCount};
 }
 
 void Product::chooseAs(const Product &other) {
   if (!setEpilogue(false, kAlignment).ok())
     return;
+  isWithoutCounter = other.isWithoutCounter;
   if (std::optional<Demand> demand = check(*other.aligned)) {
     aligned = other.aligned;
     workspaceSize = demand->workspace;

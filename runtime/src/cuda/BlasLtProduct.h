@@ -48,6 +48,9 @@ bool keepsBits(const LibraryCall &call);
 /// Bytes of scratch memory that an algorithm may use: what the manual advises
 /// for Hopper.
 constexpr uint64_t kMostWorkspace = uint64_t(32) << 20;
+/// A workspace of so many bytes is a counter of blocks, which a memset of the
+/// library's own clears ahead of each product.
+constexpr uint64_t kCounterBytes = 256;
 
 /// Whether the library's own sums would round differently from ours.
 inline bool isNarrow(DType dtype) {
@@ -140,6 +143,8 @@ private:
   std::optional<LtAlgorithm> aligned, unaligned;
   uint64_t workspaceSize = 0;
   double waves = 0;
+  /// Whether algorithms were asked for that need no workspace at all.
+  bool isWithoutCounter = false;
 };
 
 } // namespace fusion::rt::cuda

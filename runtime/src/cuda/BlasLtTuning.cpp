@@ -26,9 +26,6 @@ struct Setting {
 constexpr Setting kSettings[] = {{kLtSwizzling, 1},    {kLtSwizzling, 2},
                                  {kLtSwizzling, 3},    {kLtClusterShape, 2},
                                  {kLtClusterShape, 3}, {kLtClusterShape, 5}};
-/// A workspace of so many bytes is a counter of blocks, which a memset of the
-/// library's own clears ahead of each product.
-constexpr uint64_t kCounterBytes = 256;
 /// Operations of a product that is over before blocks that take turns by a
 /// counter would gain what the memset takes: 40 us of an H200, where that is
 /// 2 us, and 9 beside copies.
@@ -87,6 +84,7 @@ Product::find(uint32_t alignment, size_t most, uint64_t mostWorkspace) {
 }
 
 Expected<std::vector<Product::Found>> Product::findFirst(uint32_t alignment) {
+  isWithoutCounter = false;
   auto found = find(alignment, 1, kMostWorkspace);
   if (!found || found->empty())
     return found;
@@ -95,10 +93,12 @@ Expected<std::vector<Product::Found>> Product::findFirst(uint32_t alignment) {
                       std::max<int64_t>(count, 1);
   if (size == 0 || size > kCounterBytes || operations > kMostWithoutCounter)
     return found;
+  isWithoutCounter = true;
   auto without = find(alignment, 1, 0);
-  bool hasNone =
-      without && !without->empty() && without->front().demand.workspace == 0;
-  return hasNone ? std::move(without) : std::move(found);
+  if (without && !without->empty())
+    return without;
+  isWithoutCounter = false;
+  return found;
 }
 
 void Product::addNeighbours(std::vector<Found> &found) {
@@ -239,9 +239,11 @@ Status Product::choose(Tuner *tuner) {
   }
   if (count > 1)
     return {}; // members at other addresses are products of their own
+  bool alignedIsWithout = isWithoutCounter;
   auto others = findFirst(uint32_t(elementSize(call.dtype)));
   if (!others)
     return others.status();
+  isWithoutCounter = aligned ? alignedIsWithout : isWithoutCounter;
   if (!others->empty()) {
     unaligned = others->front().algorithm;
     workspaceSize = std::max(workspaceSize, others->front().demand.workspace);

@@ -155,12 +155,9 @@ int cublasLtMatmulPreferenceSetAttribute(LtPreference preference, int attribute,
                                          const void *value, size_t size) {
   return setValue(preference, attribute, value, size);
 }
-/// Bytes that an algorithm needs. One that was asked for without any has none,
-/// unless "no counter" is 0.
-static size_t workspaceOf(const LtAlgorithm &algorithm) {
-  auto &settings = state().settings;
-  bool hasNone = algorithm.data[3] && settings["no counter"];
-  return hasNone ? 0 : size_t(settings["workspace"]);
+/// Whether a product may leave out the workspace that a check speaks of.
+static bool isWithoutWorkspace(const LtAlgorithm &algorithm) {
+  return algorithm.data[3] != 0;
 }
 int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
                                    LtLayout b, LtLayout c, LtLayout d,
@@ -168,6 +165,10 @@ int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
                                    LtHeuristicResult *results, int *found) {
   *found = 0;
   int64_t alignment = valueOf(*static_cast<Desc *>(preference), kLtAlignA);
+  bool isWithout =
+      valueOf(*static_cast<Desc *>(preference), kLtMaxWorkspace) == 0;
+  if (isWithout && !state().settings["no counter"])
+    return kNotSupported;
   if (wanted < 1 || !serves(desc, {a, b, c, d}) ||
       (alignment < 16 && !state().settings["unaligned"]))
     return kNotSupported;
@@ -178,8 +179,7 @@ int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
     results[i] = {};
     results[i].algorithm.data[0] = uint64_t(alignment);
     results[i].algorithm.data[1] = uint64_t(first + i);
-    results[i].algorithm.data[3] =
-        valueOf(*static_cast<Desc *>(preference), kLtMaxWorkspace) == 0;
+    results[i].algorithm.data[3] = isWithout;
   }
   return 0;
 }
@@ -188,7 +188,7 @@ int cublasLtMatmulAlgoCheck(LtHandle, LtDesc desc, LtLayout a, LtLayout b,
                             const LtAlgorithm *algorithm,
                             LtHeuristicResult *result) {
   *result = {};
-  result->workspaceSize = workspaceOf(*algorithm);
+  result->workspaceSize = size_t(state().settings["workspace"]);
   bool isBatch = valueOf(*static_cast<Layout *>(d), kLtBatchCount, 1) > 1;
   result->wavesCount =
       float(state().settings[isBatch ? "batch waves" : "waves"]) / 100;
@@ -209,7 +209,8 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
                    LtLayout layoutD, const LtAlgorithm *algorithm,
                    void *workspace, size_t workspaceSize, CUstream stream) {
   if (!serves(desc, {layoutA, layoutB, layoutC, layoutD}) ||
-      workspaceSize < workspaceOf(*algorithm))
+      (workspaceSize < size_t(state().settings["workspace"]) &&
+       !isWithoutWorkspace(*algorithm)))
     return kNotSupported;
   auto &op = *static_cast<Desc *>(desc);
   auto &la = *static_cast<Layout *>(layoutA),

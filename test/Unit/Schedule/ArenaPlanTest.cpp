@@ -38,7 +38,7 @@ int64_t lowerBound(const std::vector<Lifetime> &buffers) {
 void expectValid(const std::vector<Lifetime> &buffers, int64_t total) {
   for (size_t i = 0; i < buffers.size(); ++i) {
     EXPECT_GE(buffers[i].offset, 0);
-    EXPECT_EQ(buffers[i].offset % kArenaAlignment, 0);
+    EXPECT_EQ(buffers[i].offset % getAlignment(buffers[i].size), 0);
     EXPECT_LE(buffers[i].offset + buffers[i].size, total);
     for (size_t j = 0; j < i; ++j)
       ASSERT_FALSE(timesOverlap(buffers[i], buffers[j]) &&
@@ -180,6 +180,28 @@ TEST(ArenaPlan, SetMembersOfAnySize) {
   expectValid(buffers, 1152);
   EXPECT_EQ(buffers[1].offset, buffers[0].offset + 128);
   EXPECT_EQ(buffers[2].offset, 128);
+}
+
+TEST(ArenaPlan, LargeBuffersBeginAtALine) {
+  // Behind 64 bytes a large one leaves 192 free, and one byte less none.
+  for (int64_t size : {kLargeBytes, kLargeBytes - 1}) {
+    std::vector<Lifetime> buffers = {{0, 9, 64, -1}, {0, 9, size, -1}};
+    bool isLarge = size == kLargeBytes;
+    int64_t start = isLarge ? kLargeAlignment : kArenaAlignment;
+    EXPECT_EQ(planArena(buffers, {{0, 1}}), start + kLargeBytes);
+    EXPECT_EQ(buffers[1].offset, start);
+    expectValid(buffers, start + kLargeBytes);
+  }
+  // Both packers, in sets and alone.
+  for (size_t count : {90u, 5000u}) {
+    std::vector<Lifetime> buffers = randomBuffers(count, 12, count);
+    for (size_t i = 0; i < count; i += 3)
+      buffers[i].size = kLargeBytes - 100 + int64_t(i % 200);
+    llvm::SmallVector<llvm::SmallVector<int64_t>> sets;
+    for (size_t i = 1; i + 5 < count; i += 10)
+      sets.push_back({int64_t(i), int64_t(i + 3), int64_t(i + 2)});
+    expectValid(buffers, planArena(buffers, sets));
+  }
 }
 
 TEST(ArenaPlan, RandomUnequalSetsNeverCollide) {
