@@ -127,11 +127,22 @@ static void emitDecisions(FunctionOpInterface function,
   }
 }
 
+/// What may live longer for one launch at least, and the share of the cache
+/// that it may take: its readers still find it there.
+static constexpr int64_t kLeastExtraBytes = 16 << 20, kCacheShare = 2;
+
 namespace {
 
 struct FuseHorizontal
     : DecidingPass<fusion::impl::FuseHorizontalBase<FuseHorizontal>> {
   using DecidingPass::DecidingPass;
+
+  int64_t getMaxExtraBytes() const {
+    if (maxExtraBytes > 0)
+      return maxExtraBytes;
+    int64_t cache = static_cast<int64_t>(model->getDevice().cacheBytes);
+    return std::max(kLeastExtraBytes, cache / kCacheShare);
+  }
 
   LogicalResult decide(FunctionOpInterface function, Block &block) override {
     FailureOr<FusionLegality> legality =
@@ -150,7 +161,7 @@ struct FuseHorizontal
     int64_t operands = std::min<int64_t>(
         maxOperands, (model->getDevice().parameterBytes - 64) / 8);
     HorizontalLimits limits{std::max<int64_t>(maxMembers, 1), operands,
-                            maxExtraBytes, memoryLimit};
+                            getMaxExtraBytes(), memoryLimit};
     recorder.readPlan(&getContext(), limits);
     HorizontalPlan plan =
         planHorizontal(graph, limits, *model, recorder.getRequest());

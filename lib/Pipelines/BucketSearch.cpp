@@ -22,8 +22,9 @@
 using namespace mlir;
 using namespace fusion;
 
-/// Ops that are fused for all trials together, and trials at most.
-static constexpr size_t kTrialOps = 12000, kMaxTrials = 11;
+/// Ops that are fused for all trials together, and trials at most. A module of
+/// more ops has one, up to those of the second limit.
+static constexpr size_t kTrialOps = 12000, kMostOps = 30000, kMaxTrials = 11;
 
 /// The smallest size that is tried.
 static constexpr uint64_t kLeastBytes = 1 << 20;
@@ -92,8 +93,8 @@ static std::optional<Trial> trySizes(ModuleOp module, BucketSizes sizes,
   if (failed(prices))
     return std::nullopt;
   OverlapPlan plan = planOverlap(OverlapGraph(main, &*prices), *prices);
-  if (options.overlap && plan.overlapped.stepUs < plan.serial.stepUs)
-    return Trial{sizes, plan.overlapped.stepUs, plan.overlappedBytes};
+  if (options.overlap)
+    return Trial{sizes, plan.getTimeline().stepUs, plan.getPeakBytes()};
   return Trial{sizes, plan.serial.stepUs, plan.serialBytes};
 }
 
@@ -143,7 +144,9 @@ static void tell(ModuleOp module, ArrayRef<Trial> trials, const Trial &best) {
 }
 
 /// Sizes to try for so many bytes of gradients, the likeliest first: shares of
-/// them, with small buckets at both ends or without.
+/// them, with small buckets at both ends or without. Few even ones serve best
+/// where nothing is exposed, more of them where links are slow; for a large
+/// module that is all that is tried.
 static SmallVector<BucketSizes> getCandidates(uint64_t bytes) {
   struct Halves {
     unsigned count;
@@ -152,9 +155,9 @@ static SmallVector<BucketSizes> getCandidates(uint64_t bytes) {
   SmallVector<BucketSizes> candidates;
   uint64_t whole = llvm::PowerOf2Ceil(bytes);
   for (auto [count, isEven] :
-       {Halves{3, false}, Halves{0, true}, Halves{4, false}, Halves{1, true},
-        Halves{2, false}, Halves{2, true}, Halves{1, false}, Halves{5, false},
-        Halves{3, true}, Halves{0, false}, Halves{6, false}})
+       {Halves{1, true}, Halves{3, true}, Halves{3, false}, Halves{2, true},
+        Halves{4, false}, Halves{0, true}, Halves{2, false}, Halves{1, false},
+        Halves{5, false}, Halves{0, false}, Halves{6, false}})
     if (uint64_t size = whole >> count; size >= kLeastBytes)
       candidates.push_back({size, isEven ? size : 0});
   return candidates;
@@ -172,6 +175,8 @@ BucketSizes fusion::searchBucketSizes(ModuleOp module,
     bytes += countBytes(reduction);
   module.walk([&](Operation *) { ++numOps; });
   size_t numTrials = std::min(kMaxTrials, kTrialOps / numOps);
+  if (numOps <= kMostOps)
+    numTrials = std::max<size_t>(numTrials, 1);
   if (bytes <= kLeastBytes || reductions.size() < 2 || numTrials == 0)
     return given;
 

@@ -3,6 +3,7 @@
 // RUN: fusion-opt %s --fusion-fuse-vertical=separate --fusion-fuse-horizontal="max-members=2 max-operands=5 max-extra-bytes=64" --remarks-filter=fusion -split-input-file -o /dev/null 2>&1 | FileCheck %s --check-prefix=LIMITS
 // RUN: fusion-opt %s --fusion-fuse="no-fuse=vertical memory-limit=100" --remarks-filter=fusion -split-input-file -o /dev/null 2>&1 | FileCheck %s --check-prefix=BUDGET
 // RUN: fusion-opt %s --fusion-fuse-vertical=separate --fusion-fuse-horizontal=max-extra-bytes=1000000000 --remarks-filter=fusion -split-input-file -o /dev/null 2>&1 | FileCheck %s --check-prefix=PROFIT
+// RUN: fusion-opt %s --fusion-fuse-vertical="separate device=h200" --fusion-fuse-horizontal=device=h200 --remarks-filter=fusion -split-input-file -o /dev/null 2>&1 | FileCheck %s --check-prefix=CACHE
 
 // Each rule that keeps two groups of one key apart, with what it looked at. The
 // id is the remark's name.
@@ -97,8 +98,9 @@ func.func @balance(%a: tensor<1048576xf32>, %b: tensor<8xf32>) -> (tensor<104857
 // Three results of 16 MiB would wait for the fourth op, and 32 MiB fit the cache:
 // 16 MiB would be written and read again, at 40 GB/s 839 us, against 6 us of
 // launches. (Work of 3355 us is on both sides: 128 MiB at 40 GB/s.) By default
-// only 16 MiB may wait.
+// only half of the cache may wait: 16 MiB, or 30 MiB of an H200's 60.
 // CHECK: [Missed] horizontal-memory | {{.*}}limit=16777216, ops=tanh, {{.*}}value=33554432
+// CACHE: [Missed] horizontal-memory | {{.*}}limit=31457280, ops=tanh, {{.*}}value=33554432
 // PROFIT: [Missed] horizontal-profit | {{.*}}limit=3363443, ops=tanh, {{.*}}us_fused=4196.30, us_serial=3363.44, us_streams=3363.44, value=4196304
 func.func @profit(%a: tensor<4194304xf32>, %b: tensor<4194304xf32>, %c: tensor<4194304xf32>, %d: tensor<4194304xf32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) {
   %0 = fusion.tanh %a : tensor<4194304xf32>

@@ -67,6 +67,9 @@ struct OverlapPlan {
   const Timeline &getTimeline() const {
     return isSerial() ? serial : overlapped;
   }
+  int64_t getPeakBytes() const {
+    return isSerial() ? serialBytes : overlappedBytes;
+  }
 };
 
 /// The stream of a collective: 1 reductions, 2 gathers, 3 others.

@@ -326,7 +326,7 @@ def FuseHorizontal : Pass<"fusion-fuse-horizontal", "::mlir::func::FuncOp"> {
   let options = [
     Option<"maxMembers", "max-members", "int64_t", "64", "groups of one launch">,
     Option<"maxOperands", "max-operands", "int64_t", "512", "tensors that one launch reads and writes">,
-    Option<"maxExtraBytes", "max-extra-bytes", "int64_t", "16777216", "bytes that may live longer for one launch">,
+    Option<"maxExtraBytes", "max-extra-bytes", "int64_t", "0", "bytes that may live longer for one launch (0: half of what the device's cache holds, 16 MiB at least)">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes of intermediates at once, which launches must not exceed (0: no limit)">,
     Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
     Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
