@@ -38,7 +38,7 @@ static constexpr int64_t kRowThreads = 128, kMaxRowThreads = 256,
 /// Of columns: threads of one at most, elements that each should have, and
 /// loads that a thread has under way.
 static constexpr int64_t kColumnThreads = 256, kMaxParts = 32,
-                         kElementsOfPart = 4, kLoadsUnderWay = 8;
+                         kElementsOfPart = 8, kLoadsUnderWay = 8;
 static constexpr int64_t kTileThreads = 256;
 /// Rows of a tile that a thread of a transpose moves, the least side.
 static constexpr int64_t kTileRows = 4, kLeastSide = 16;

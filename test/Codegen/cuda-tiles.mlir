@@ -1,13 +1,14 @@
 // RUN: fusion-opt %s --fusion-fuse=no-fuse=horizontal --fusion-emit-kernels=target=cuda | FileCheck %s
 
-// 100 rows are dealt to 32 threads each, whose sums a tree combines.
+// 100 rows are dealt to 16 threads each, about 8 to one, whose sums a tree
+// combines in 4 steps.
 // CHECK: llvm.mlir.global internal @k0.shared0() {{.*}} : !llvm.array<512 x f32>
 // CHECK: func.func @k0(
-// CHECK-SAME: fusion.grain = 16 : i64
+// CHECK-SAME: fusion.grain = 32 : i64
 // CHECK-SAME: fusion.threads = 256 : i64
 // CHECK-SAME: fusion.units = #fusion.extent<0 * B + 70>
-// CHECK: scf.for %{{.*}} = %{{.*}} to %c100_i64 step %c32_i64
-// CHECK-COUNT-6: nvvm.barrier
+// CHECK: scf.for %{{.*}} = %{{.*}} to %c100_i64 step %c16_i64
+// CHECK-COUNT-5: nvvm.barrier
 // CHECK: return
 
 // A transpose goes through a tile of shared memory: 3 * 2 * 4 blocks.

@@ -19,10 +19,12 @@ using namespace fusion;
 using namespace fusion::codegen;
 
 static constexpr int64_t kThreads = 256;
-/// Threads of a column at most, and elements that each should have.
-static constexpr int64_t kMaxParts = 32, kElementsOfPart = 4;
 /// Loads that a thread has under way: with fewer, memory idles.
 static constexpr int64_t kLoadsUnderWay = 8;
+/// Threads of a column at most, and elements that each should have: what it
+/// reads at once. With fewer there is more to add in shared memory than to
+/// read.
+static constexpr int64_t kMaxParts = 32, kElementsOfPart = kLoadsUnderWay;
 /// Blocks that a multiprocessor should hold: the registers for those loads,
 /// which the assembler would save otherwise, to hold more blocks than there
 /// are.
