@@ -66,6 +66,19 @@ bool fusion::isCheapToClone(Operation *op) {
              getElementBytes(cast.getResult().getType().getElementType());
 }
 
+bool fusion::isNarrowedInPlace(ScatterOp scatter, CastOp narrowed) {
+  auto indices = cast<RankedTensorType>(scatter.getIndices().getType()),
+       type = cast<RankedTensorType>(scatter.getResult().getType());
+  Type to = narrowed.getResult().getType().getElementType();
+  if (!indices.hasStaticShape() ||
+      ShapedType::getNumElements(indices.getShape().drop_back()) >
+          kMaxNarrowedUpdates)
+    return false;
+  return isForCuda(scatter) && narrowed.getInput() == scatter.getResult() &&
+         type.getElementType().isF32() && (to.isBF16() || to.isF16()) &&
+         type.hasStaticShape() && type.getNumElements() > 0;
+}
+
 /// Divisions and square roots count 4; what is a call counts 8 or more.
 static constexpr int64_t kMaxRecomputedFlops = 4;
 
@@ -318,29 +331,41 @@ static Value lookThroughViews(Value value) {
   return value;
 }
 
-/// A scatter and the elementwise ops that give its updates.
+/// A scatter, the elementwise ops that give its updates, and a cast that
+/// narrows what it gives.
 static GroupVerdict checkScatter(const MemberSet &members, ScatterOp scatter,
                                  const FusionLegality &legality) {
   for (Value operand : scatter->getOperands().take_front(2))
     if (Operation *producer = members.getProducer(operand))
       return GroupVerdict::refuse(FusionRule::AnchorOperand, producer);
   Value base = lookThroughViews(scatter.getInput());
+  CastOp narrowed;
   for (Operation *op : members.ops) {
     if (op == scatter.getOperation())
       continue;
+    if (auto cast = dyn_cast<CastOp>(op);
+        cast && cast.getInput() == scatter.getResult()) {
+      if (narrowed || members.escapes(scatter) ||
+          !isNarrowedInPlace(scatter, cast))
+        return GroupVerdict::refuse(FusionRule::ScatterResult, op);
+      narrowed = cast;
+      continue;
+    }
     if (members.escapes(op) || !isa<ElementwiseOpInterface, BroadcastOp>(op) ||
         !legality.haveSameShape(op->getResult(0), scatter.getUpdates()))
       return GroupVerdict::refuse(FusionRule::ScatterOp, op);
     for (Value operand : op->getOperands()) {
       Operation *producer = members.getProducer(operand);
       if (producer &&
-          (isa<BroadcastOp>(op) || producer == scatter.getOperation()))
+          (isa<BroadcastOp>(op) || producer == scatter.getOperation() ||
+           (narrowed && producer == narrowed.getOperation())))
         return GroupVerdict::refuse(FusionRule::ScatterOp, op);
       if (!producer && lookThroughViews(operand) == base)
         return GroupVerdict::refuse(FusionRule::InPlaceHazard, op);
     }
   }
-  return GroupVerdict::accept(FusionRule::FuseScatterUpdates,
+  return GroupVerdict::accept(narrowed ? FusionRule::FuseScatterResult
+                                       : FusionRule::FuseScatterUpdates,
                               GroupKind::Scatter);
 }
 

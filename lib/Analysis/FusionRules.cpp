@@ -22,6 +22,8 @@ static constexpr FusionRuleInfo kRules[] = {
     {FusionRule::FuseLoop, "fuse-loop", true, "ops share one iteration space"},
     {FusionRule::FuseScatterUpdates, "fuse-scatter-updates", true,
      "updates are computed where they are scattered"},
+    {FusionRule::FuseScatterResult, "fuse-scatter-result", true,
+     "what was scattered is narrowed before it is written"},
     {FusionRule::CloneCheap, "clone-cheap", true,
      "a cheap op is repeated in the group that reads it"},
     {FusionRule::RecomputeCheap, "recompute-cheap", true,
@@ -83,6 +85,9 @@ static constexpr FusionRuleInfo kRules[] = {
      "only elementwise ops join a reduction of columns"},
     {FusionRule::ScatterOp, "scatter-op", false,
      "only elementwise ops on the updates join a scatter"},
+    {FusionRule::ScatterResult, "scatter-result", false,
+     "only a GPU's kernel narrows what it scattered: in f32, of static size, "
+     "65536 updates at most, and read as that alone"},
     {FusionRule::IterationShape, "iteration-shape", false,
      "outputs of the group would have different shapes"},
     {FusionRule::NoEmitter, "no-emitter", false,

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Emitters.h"
 #include "GroupHash.h"
+#include "fusion/Analysis/FusionLegality.h"
 #include "fusion/Support/SeededBugs.h"
 
 using namespace mlir;
@@ -50,10 +51,17 @@ bool codegen::canEmit(GroupOp group, std::string &reason) {
       reason = name + ": no emitter takes it";
       return false;
     }
-    if (isa<ScatterOp>(op) && (!op.getResult(0).hasOneUse() ||
-                               !isa<YieldOp>(*op.getResult(0).user_begin()))) {
-      reason = name + ": only its group's yield may read it";
-      return false;
+    if (auto scatter = dyn_cast<ScatterOp>(op)) {
+      Value result = scatter.getResult();
+      if (result.hasOneUse())
+        if (auto narrowed = dyn_cast<CastOp>(*result.user_begin());
+            narrowed && isNarrowedInPlace(scatter, narrowed))
+          result = narrowed.getResult();
+      if (!result.hasOneUse() || !isa<YieldOp>(*result.user_begin())) {
+        reason = name + ": only its group's yield may read it, or a cast that "
+                        "its kernel narrows it by";
+        return false;
+      }
     }
     unsigned level = isa<ElementwiseOpInterface>(op) ? 0 : 1, deepest = 0;
     for (Value operand : op.getOperands())

@@ -17,6 +17,7 @@
 #include "BucketPlan.h"
 #include "DecidingPass.h"
 #include "fusion/Analysis/Explain.h"
+#include "fusion/Analysis/FusionLegality.h"
 #include "fusion/Fuse/Passes.h"
 
 #include "mlir/IR/Remarks.h"
@@ -251,14 +252,17 @@ static SmallVector<Value> getParts(Value gradient) {
 }
 
 /// The gradient or the part that `value` is, unsquared. What is in memory
-/// anyway, reduced or scattered, is narrowed where it is read.
+/// anyway, reduced or scattered, is narrowed where it is read, unless its
+/// kernel writes it narrow.
 static SquaredPart getSource(Value value, NormTerm *term) {
   auto narrowed = value.getDefiningOp<CastOp>();
   Operation *source = narrowed ? narrowed.getInput().getDefiningOp() : nullptr;
   auto getWidth = [](Value of) { return getType(of).getElementTypeBitWidth(); };
   if (!isa_and_present<CommunicationOpInterface, ScatterOp>(source) ||
       !isa<FloatType>(getType(narrowed.getInput()).getElementType()) ||
-      getWidth(narrowed.getInput()) <= getWidth(value))
+      getWidth(narrowed.getInput()) <= getWidth(value) ||
+      (isa<ScatterOp>(source) && source->hasOneUse() &&
+       isNarrowedInPlace(cast<ScatterOp>(source), narrowed)))
     return {value, {}, term, nullptr, {}};
   return {
       narrowed.getInput(), getType(value).getElementType(), term, nullptr, {}};
@@ -302,6 +306,9 @@ static int64_t countBytes(ValueRange values) {
 /// updates that are scattered into it; or null.
 static Operation *findCollective(const SquaredPart &part) {
   Operation *op = part.value.getDefiningOp();
+  if (auto narrowed = dyn_cast_or_null<CastOp>(op))
+    if (auto scatter = narrowed.getInput().getDefiningOp<ScatterOp>())
+      op = scatter;
   if (auto scatter = dyn_cast_or_null<ScatterOp>(op)) {
     op = scatter.getUpdates().getDefiningOp();
     while (isa_and_present<CastOp, ReshapeOp>(op))

@@ -459,7 +459,7 @@ VerticalPlan VerticalPlanner::run() {
              !feedsReductionOnly(c) && !preparesRow(c);
     });
     changed |= sweep([&](const Candidate &c) {
-      return (getGroupTraits(c.pair.producer) & Reduction) &&
+      return (getGroupTraits(c.pair.producer) & (Reduction | Scatter)) &&
              !feedsReductionOnly(c);
     });
     changed |= sweep(
@@ -496,6 +496,10 @@ VerticalPlan VerticalPlanner::run() {
                  member < pair.consumer;
         }))
       pair.verdict.rule = FusionRule::FuseEpilogue;
+    // In front of the scatter it gives its updates.
+    if (pair.verdict.rule == FusionRule::FuseScatterResult &&
+        graph[pair.producer].family != OpFamily::Scatter)
+      pair.verdict.rule = FusionRule::FuseScatterUpdates;
     if (together && !candidate.merged)
       pair.separateUs = pair.fusedUs = 0;
     // Views are free: the decision about one is none.

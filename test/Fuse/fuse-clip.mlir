@@ -230,6 +230,30 @@ func.func @rounded(%a: tensor<2x3xf32>) -> tensor<3x2xf32> {
 
 // -----
 
+// The kernel of a GPU's scatter writes the narrow gradient: that is what is squared.
+// CHECK-LABEL: func @narrowed_in_place
+// CHECK: %[[S:.*]] = fusion.scatter add
+// CHECK-NEXT: %[[N:.*]] = fusion.cast %[[S]] : tensor<64x2xf32> to tensor<64x2xbf16>
+// CHECK-NEXT: %[[F:.*]] = fusion.reshape %[[N]] : tensor<64x2xbf16> to tensor<128xbf16>
+// CHECK-NEXT: %[[W:.*]] = fusion.cast %[[F]] : tensor<128xbf16> to tensor<128xf64>
+// CHECK-NEXT: fusion.mul %[[W]], %[[W]]
+module attributes {fusion.target = "cuda"} {
+  func.func @narrowed_in_place(%i: tensor<8x1xi64>, %u: tensor<8x2xf32>, %x: tensor<4xf32>) -> tensor<64x2xf64> {
+    %zeros = fusion.constant dense<0.0> : tensor<64x2xf32>
+    %s = fusion.scatter add, %zeros, %i, %u : tensor<64x2xf32>, tensor<8x1xi64>, tensor<8x2xf32>
+    %g = fusion.cast %s : tensor<64x2xf32> to tensor<64x2xbf16>
+    %w = fusion.cast %g : tensor<64x2xbf16> to tensor<64x2xf64>
+    %q = fusion.mul %w, %w : tensor<64x2xf64>
+    %t = fusion.reduce sum, %q dims = [0, 1] : tensor<64x2xf64>
+    %n = fusion.sqrt %t : tensor<f64>
+    %b = fusion.broadcast %n dims = [] : tensor<f64> to tensor<64x2xf64>
+    %y = fusion.div %w, %b : tensor<64x2xf64>
+    return %y : tensor<64x2xf64>
+  }
+}
+
+// -----
+
 // What was reduced in f32 is narrowed again for its squares, and nobody writes the
 // narrow gradient for them. The squares of a bucket stand behind the gather that
 // another gradient waits for: they take its time. A narrowed value that is computed

@@ -44,6 +44,14 @@ bool isCheapToClone(mlir::Operation *op);
 /// cost model's question.
 bool isCheapToRecompute(mlir::Operation *op);
 
+/// Updates that a scatter has at most whose result its kernel narrows.
+inline constexpr int64_t kMaxNarrowedUpdates = 65536;
+
+/// Whether the kernel of `scatter` can write the result of `narrowed`, a cast
+/// of what it gives, in its place: on a GPU a thread has an element's sum in
+/// f32 until all its updates are added.
+bool isNarrowedInPlace(ScatterOp scatter, CastOp narrowed);
+
 /// How much the op counts against `max-ops`: 1 for named and arithmetic ops, 0
 /// for those that only move or convert elements.
 int64_t getOpWeight(mlir::Operation *op);

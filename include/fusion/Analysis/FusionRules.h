@@ -21,6 +21,7 @@ enum class FusionRule : unsigned {
   FuseColumnReduce,
   FuseLoop,
   FuseScatterUpdates,
+  FuseScatterResult,
   CloneCheap,
   RecomputeCheap,
   // A limit of granularity was reached.
@@ -57,6 +58,7 @@ enum class FusionRule : unsigned {
   RowOp,
   ColumnOp,
   ScatterOp,
+  ScatterResult,
   IterationShape,
   NoEmitter,
   // Independent groups as one launch.

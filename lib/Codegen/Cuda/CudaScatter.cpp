@@ -10,10 +10,13 @@
 // block reads them.
 //
 // Indices beyond those that fit shared memory are taken in further rounds,
-// which go on from what is in the output.
+// which go on from what is in the output. That is too narrow for it where the
+// result is narrowed: then all indices are one round, as long as those that
+// name the block's rows fit; else each thread looks through all indices itself.
 //
 //===----------------------------------------------------------------------===//
 #include "BlockBuilder.h"
+#include "fusion/Analysis/FusionLegality.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -33,13 +36,14 @@ static constexpr int64_t kTogether = 4;
 /// A note is a row of the block and a number in the round.
 static constexpr int64_t kNumberBits = 16;
 static_assert(kRound <= 1 << kNumberBits && kMostRows <= 1 << 14);
+static_assert(kMaxNarrowedUpdates <= 1 << kNumberBits);
 
 namespace {
 
 class ScatterBuilder {
 public:
-  ScatterBuilder(KernelTask &task, ScatterOp scatter, Extent rowCount,
-                 int64_t sliceLength);
+  ScatterBuilder(KernelTask &task, ScatterOp scatter, Type stored,
+                 Extent rowCount, int64_t sliceLength);
 
   KernelShape build();
 
@@ -49,12 +53,15 @@ private:
 
   void planBlocks();
   void forEachVector(Visit visit);
-  void noteUpdates(Value first, Value count);
+  void noteUpdates(Value first, Value count, bool mayOverflow);
   void sortNotes();
   Value isInside(ArrayRef<Index> target);
+  SmallVector<Index> targetOf(Value number);
   Value combine(Value old, Value update);
   Value applyUpdates(Value value, Value rowInBlock, Value first,
                      ArrayRef<Index> slicePosition);
+  Value searchUpdates(Value value, Value outerRow,
+                      ArrayRef<Index> slicePosition);
 
   /// A loop in a scope of its own.
   SmallVector<Value>
@@ -85,8 +92,8 @@ private:
   BodyEvaluator &evaluator;
   ScatterOp scatter;
   unsigned operand;
-  Type element, noteType;
-  Extent rowCount; ///< of the output
+  Type element, stored, noteType; ///< summed, written
+  Extent rowCount;                ///< of the output
   int64_t sliceLength, depth;
   SmallVector<Size> shape, leading, slice, updates;
   Value rows; ///< of the output
@@ -99,12 +106,13 @@ private:
 
 } // namespace
 
-ScatterBuilder::ScatterBuilder(KernelTask &task, ScatterOp scatter,
+ScatterBuilder::ScatterBuilder(KernelTask &task, ScatterOp scatter, Type stored,
                                Extent rowCount, int64_t sliceLength)
     : task(task), k(task.k), evaluator(task.evaluator), scatter(scatter),
       operand(task.stores.front().second),
       element(getElementTypeOrSelf(scatter.getInput().getType())),
-      noteType(k.b.getI32Type()), rowCount(rowCount), sliceLength(sliceLength),
+      stored(stored), noteType(k.b.getI32Type()), rowCount(rowCount),
+      sliceLength(sliceLength),
       depth(cast<RankedTensorType>(scatter.getIndices().getType())
                 .getShape()
                 .back()),
@@ -180,9 +188,25 @@ Value ScatterBuilder::isInside(ArrayRef<Index> target) {
   return inside;
 }
 
+/// Where update `number` goes.
+SmallVector<Index> ScatterBuilder::targetOf(Value number) {
+  Coordinates at = k.delinearize(Index::of(number), updates);
+  SmallVector<Index> target;
+  for (int64_t d = 0; d < depth; ++d) {
+    at.push_back(Index::of(d));
+    Value index = evaluator.evaluate(scatter.getIndices(), at);
+    at.pop_back();
+    if (!index.getType().isInteger(64))
+      index = k.op<arith::ExtSIOp>(k.b.getI64Type(), index);
+    target.push_back(Index::of(index));
+  }
+  return target;
+}
+
 /// Notes which of the `count` updates from `first` on go to the block's rows,
-/// in any order.
-void ScatterBuilder::noteUpdates(Value first, Value count) {
+/// in any order. If they may be more than a round, those beyond are only
+/// counted.
+void ScatterBuilder::noteUpdates(Value first, Value count, bool mayOverflow) {
   Value last = k.op<arith::SubIOp>(count, k.constantI64(1));
   loop(k.thread, count, kThreads * kTogether, {},
        [&](Value start, ValueRange) -> SmallVector<Value> {
@@ -195,17 +219,7 @@ void ScatterBuilder::noteUpdates(Value first, Value count) {
                i == 0 ? start : add(start, k.constantI64(i * kThreads));
            // A load that nobody asks for beats one that waits for an answer.
            Value there = k.op<arith::MinUIOp>(number, last);
-           Coordinates at =
-               k.delinearize(Index::of(add(first, there)), updates);
-           SmallVector<Index> target;
-           for (int64_t d = 0; d < depth; ++d) {
-             at.push_back(Index::of(d));
-             Value index = evaluator.evaluate(scatter.getIndices(), at);
-             at.pop_back();
-             if (!index.getType().isInteger(64))
-               index = k.op<arith::ExtSIOp>(k.b.getI64Type(), index);
-             target.push_back(Index::of(index));
-           }
+           SmallVector<Index> target = targetOf(add(first, there));
            Value row = k.op<arith::SubIOp>(
                k.materialize(k.linearize(target, leading)), firstRow);
            Value counts = less(row, k.constantI64(rowsOfBlock));
@@ -222,8 +236,11 @@ void ScatterBuilder::noteUpdates(Value first, Value count) {
              Value key = k.op<arith::OrIOp>(
                  k.op<arith::ShLIOp>(each.target, k.constantI64(kNumberBits)),
                  each.number);
-             storeShared(k, k.op<arith::TruncIOp>(noteType, key), notes,
-                         Index::of(wide(place)));
+             buildIf(task, mayOverflow ? less(place, i32(kRound)) : Value(),
+                     [&] {
+                       storeShared(k, k.op<arith::TruncIOp>(noteType, key),
+                                   notes, Index::of(wide(place)));
+                     });
            });
          return {};
        });
@@ -293,12 +310,43 @@ Value ScatterBuilder::applyUpdates(Value value, Value rowInBlock, Value first,
               })[0];
 }
 
+/// `value`, at a position of a row of the output, with that row's updates among
+/// all, in their order.
+Value ScatterBuilder::searchUpdates(Value value, Value outerRow,
+                                    ArrayRef<Index> slicePosition) {
+  bool isWide = isa<VectorType>(value.getType());
+  return loop(
+      k.constantI64(0), k.value(k.product(updates)), 1, value,
+      [&](Value number, ValueRange carried) -> SmallVector<Value> {
+        SmallVector<Index> target = targetOf(number);
+        Value isHere =
+            k.compare(arith::CmpIPredicate::eq, k.linearize(target, leading),
+                      Index::of(outerRow));
+        return {k.branch(
+            k.logicalAnd(isHere, isInside(target)), value.getType(),
+            [&] {
+              BodyEvaluator::Scope scope(evaluator);
+              Coordinates from = k.delinearize(Index::of(number), updates);
+              from.append(slicePosition.begin(), slicePosition.end());
+              return combine(
+                  carried[0],
+                  k.splatIf(evaluator.evaluate(scatter.getUpdates(), from),
+                            isWide));
+            },
+            [&]() -> Value { return carried[0]; })};
+      })[0];
+}
+
 KernelShape ScatterBuilder::build() {
   planBlocks();
   Value total = k.value(k.product(updates)), zero = k.constantI64(0);
   Size known = k.product(updates);
-  bool isOneRound = known.isStatic() && known.constant <= kRound;
-  int64_t round = isOneRound ? std::max<int64_t>(known.constant, 1) : kRound;
+  bool isNarrowed = stored != element;
+  bool isOneRound =
+      isNarrowed || (known.isStatic() && known.constant <= kRound);
+  bool mayOverflow = isNarrowed && known.constant > kRound;
+  int64_t round =
+      isOneRound ? std::clamp<int64_t>(known.constant, 1, kRound) : kRound;
   notes = buildSharedArray(k, noteType, round);
   sorted = buildSharedArray(k, noteType, round);
   beginOfRow = buildSharedArray(k, noteType, rowsOfBlock + 1);
@@ -308,24 +356,43 @@ KernelShape ScatterBuilder::build() {
     return k.splatIf(evaluator.evaluate(scatter.getInput(), at), lanes > 1);
   };
   auto storeAt = [&](Value value, ArrayRef<Index> at) {
-    k.store(value, operand, element, k.linearize(at, shape));
+    k.store(value, operand, stored, k.linearize(at, shape));
   };
+  Value fits, overflows; // null: always, never
   auto findUpdates = [&](Value first, Value count) {
     buildIf(task, k.op<arith::CmpIOp>(arith::CmpIPredicate::eq, k.thread, zero),
             [&] { storeShared(k, i32(0), found, Index::of(0)); });
     buildBarrier(k, kThreads);
-    noteUpdates(first, count);
+    noteUpdates(first, count, mayOverflow);
     buildBarrier(k, kThreads);
     foundCount = wide(loadShared(k, noteType, found, Index::of(0)));
+    if (mayOverflow) {
+      fits = k.op<arith::CmpIOp>(arith::CmpIPredicate::ule, foundCount,
+                                 k.constantI64(kRound));
+      overflows = k.op<arith::CmpIOp>(arith::CmpIPredicate::ugt, foundCount,
+                                      k.constantI64(kRound));
+      foundCount = k.select(fits, foundCount, zero);
+    }
     sortNotes();
     buildBarrier(k, kThreads);
   };
   if (isOneRound) {
     findUpdates(zero, total);
-    forEachVector(
-        [&](Value rowInBlock, ArrayRef<Index> at, ArrayRef<Index> inSlice) {
-          storeAt(applyUpdates(inputAt(at), rowInBlock, zero, inSlice), at);
-        });
+    buildIf(task, fits, [&] {
+      forEachVector(
+          [&](Value rowInBlock, ArrayRef<Index> at, ArrayRef<Index> inSlice) {
+            storeAt(applyUpdates(inputAt(at), rowInBlock, zero, inSlice), at);
+          });
+    });
+    if (mayOverflow)
+      buildIf(task, overflows, [&] {
+        forEachVector(
+            [&](Value rowInBlock, ArrayRef<Index> at, ArrayRef<Index> inSlice) {
+              storeAt(searchUpdates(inputAt(at), add(firstRow, rowInBlock),
+                                    inSlice),
+                      at);
+            });
+      });
   } else {
     forEachVector([&](Value, ArrayRef<Index> at, ArrayRef<Index>) {
       storeAt(inputAt(at), at);
@@ -346,7 +413,7 @@ KernelShape ScatterBuilder::build() {
                Value begin = note(beginOfRow, rowInBlock);
                Value end = note(beginOfRow, add(rowInBlock, k.constantI64(1)));
                buildIf(task, less(begin, end), [&] {
-                 Value old = k.load(operand, element, k.linearize(at, shape));
+                 Value old = k.load(operand, stored, k.linearize(at, shape));
                  storeAt(applyUpdates(old, rowInBlock, first, inSlice), at);
                });
              });
@@ -388,8 +455,12 @@ static std::optional<KernelShape> emitBySliceElement(KernelTask &task,
 std::optional<KernelShape> codegen::emitCudaScatter(KernelTask &task,
                                                     std::string &reason) {
   KernelBuilder &k = task.k;
-  auto scatter = task.stores.front().first.getDefiningOp<ScatterOp>();
-  if (!scatter || task.stores.size() != 1) {
+  Value result = task.stores.front().first;
+  auto narrowed = result.getDefiningOp<CastOp>();
+  auto scatter = narrowed ? narrowed.getInput().getDefiningOp<ScatterOp>()
+                          : result.getDefiningOp<ScatterOp>();
+  if (!scatter || task.stores.size() != 1 ||
+      (narrowed && !isNarrowedInPlace(scatter, narrowed))) {
     reason = "the only output must be the scatter's result";
     return std::nullopt;
   }
@@ -406,5 +477,7 @@ std::optional<KernelShape> codegen::emitCudaScatter(KernelTask &task,
   if (!rows || !length || !length->isStatic() || length->base == 0 ||
       rows->scale < 0 || rows->base < 0)
     return emitBySliceElement(task, reason);
-  return ScatterBuilder(task, scatter, *rows, length->base).build();
+  return ScatterBuilder(task, scatter, getElementTypeOrSelf(result.getType()),
+                        *rows, length->base)
+      .build();
 }

@@ -84,6 +84,17 @@ def castChains():
                    [x + "@", x + "f32"], [x + "@", x + "i8", x + "f64"], ALL)
 
 
+def scatterChains():
+    """A sum in f32 that its kernel narrows: of one round; of more indices than a round has,
+    where few and where most of them name one block's rows."""
+    for rows, width, updates, most in ((2500, 16, 300, 2499.0), (4096, 24, 5000, 4095.0), (6, 40, 5000, 7.0), (3, 20000, 5000, 1.0)):
+        x, u = f"tensor<{rows}x{width}xf32>", f"{updates}x{width}x"
+        yield case([f"%z = fusion.constant dense<0.0> : {x}", f"%u = fusion.cast {{1}} : tensor<{u}@> to tensor<{u}f32>",
+                    f"%s = fusion.scatter add, %z, {{0}}, %u : {x}, tensor<{updates}x1xi32>, tensor<{u}f32>",
+                    f"%y0 = fusion.cast %s : {x} to tensor<{rows}x{width}x@>"],
+                   [f"{updates}x1xi32", u + "@"], [f"{rows}x{width}x@"], ("f16", "bf16"), special={0: most})
+
+
 def libraryChains():
     for m, k, n in ((16, 32, 24), (33, 64, 128), (128, 64, 40)):
         kinds = [f"{m}x{k}x@", f"{k}x{n}x@", f"{n}x@", f"{m}x{n}x@"]
@@ -137,7 +148,7 @@ def chains():
         cases += rowChains(count, length)
     for count, length in ((7, 5), (64, 33), (129, 64), (1000, 12)):
         cases += columnChains(count, length)
-    return cases + list(moveChains()) + list(castChains()) + list(libraryChains()) + list(gradientChains())
+    return cases + list(moveChains()) + list(castChains()) + list(scatterChains()) + list(libraryChains()) + list(gradientChains())
 
 
 def batches():
