@@ -239,7 +239,8 @@ static int64_t chooseParts(const ReductionSize &size, int64_t wanted,
     if (largest < wanted)
       largest = parts;
   }
-  return 2 * inVectors >= std::min(wanted, largest) ? inVectors : largest;
+  return inVectors > 1 && 2 * inVectors >= std::min(wanted, largest) ? inVectors
+                                                                     : largest;
 }
 
 /// Whether sums between the two keep more digits than the elements have.
