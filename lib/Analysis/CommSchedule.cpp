@@ -127,6 +127,14 @@ TimedStep StepPrices::getStep(Operation *op) {
   step.name = nameOf(op);
   step.us = costs->getMicroseconds(work);
   step.slowdown = comms->getSlowdown(&work);
+  // Multiprocessors that it leaves to a collective are not taken from it again.
+  auto call = op->getAttrOfType<DictionaryAttr>("fusion.call");
+  auto units = call ? call.getAs<IntegerAttr>(kCallUnits) : IntegerAttr();
+  if (units && units.getInt() > 0) {
+    step.us *= static_cast<double>(costs->getDevice().units) /
+               static_cast<double>(units.getInt());
+    step.slowdown = 0;
+  }
   return step;
 }
 

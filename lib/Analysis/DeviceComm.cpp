@@ -39,9 +39,9 @@ Error DeviceReader::readProtocol(const json::Object &object, StringRef prefix,
 
 Error DeviceReader::readCommLink(const json::Object &object, StringRef prefix,
                                  CommLink &link) const {
-  if (Error error =
-          checkKeys(object, prefix, {"name", "alpha_us", "beta_gbs"},
-                    {"devices", "base_us", "protocols", "shared_with"}))
+  if (Error error = checkKeys(
+          object, prefix, {"name", "alpha_us", "beta_gbs"},
+          {"devices", "base_us", "protocols", "shared_with", "units"}))
     return error;
   Expected<std::string> name = getText(object, prefix, "name");
   if (!name)
@@ -52,6 +52,12 @@ Error DeviceReader::readCommLink(const json::Object &object, StringRef prefix,
     if (!devices)
       return devices.takeError();
     link.devices = *devices;
+  }
+  if (object.get("units")) {
+    Expected<int64_t> units = getWhole(object, prefix, "units", 0, 1024);
+    if (!units)
+      return units.takeError();
+    link.units = *units;
   }
   if (Error error = readProtocol(object, prefix, link.protocols.emplace_back()))
     return error;
@@ -264,6 +270,10 @@ Error DeviceReader::readComm(const json::Object &root,
       return link.takeError();
     if (Error error = readCommLink(**link, place, comm.links.emplace_back()))
       return error;
+    if (comm.links.back().units > 0 && comm.links.back().units >= device.units)
+      return fail(getPath(place, "units"),
+                  "bad value of '" + getPath(place, "units") +
+                      "', device file, give less than the device's units");
     if (!names.insert(comm.links.back().name).second)
       return fail(place, "name '" + comm.links.back().name +
                              "' stands twice in 'comm.links', device file, "
@@ -339,6 +349,8 @@ void fusion::printComm(const DeviceComm &comm, json::OStream &out) {
           for (const std::string &other : link.sharedWith)
             out.value(other);
         });
+        if (link.units > 0)
+          out.attribute("units", link.units);
       });
   });
   if (comm.transports.empty())

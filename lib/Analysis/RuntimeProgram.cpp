@@ -6,6 +6,7 @@
 #include "fusion/Analysis/RuntimeProgram.h"
 
 #include "ModuleData.h"
+#include "fusion/Analysis/CommSchedule.h"
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -265,6 +266,8 @@ LogicalResult ProgramBuilder::call(CallOp op, rt::Command &command) {
     call.groups = groups.getInt();
   if (auto members = fields.getAs<IntegerAttr>("members"))
     call.members = members.getInt();
+  if (auto units = fields.getAs<IntegerAttr>(kCallUnits))
+    call.units = uint32_t(units.getInt());
   if (auto name = fields.getAs<StringAttr>("fallback")) {
     auto units = fields.getAs<ExtentAttr>("fallbackUnits");
     auto grain = fields.getAs<IntegerAttr>("fallbackGrain");
@@ -437,6 +440,8 @@ LogicalResult ProgramBuilder::collective(RunCollectiveOp op,
   number("concat_dim", call.concatDim);
   number("root", call.root);
   number("bucket", call.bucket);
+  if (auto units = details.getAs<IntegerAttr>("units"))
+    call.units = uint32_t(units.getInt());
   if (auto name = details.getAs<StringAttr>("transport")) {
     auto transport =
         llvm::StringSwitch<std::optional<rt::CollectiveTransport>>(

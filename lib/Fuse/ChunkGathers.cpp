@@ -16,16 +16,13 @@
 // a simulation of the gather and its products alone.
 //
 //===----------------------------------------------------------------------===//
+#include "ChunkedGather.h"
 #include "DecidingPass.h"
-#include "fusion/Analysis/CommSchedule.h"
-#include "fusion/Analysis/FusionRules.h"
 #include "fusion/Fuse/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
-
-#include <cmath>
 
 #define DEBUG_TYPE "fusion-chunk-gathers"
 
@@ -39,34 +36,10 @@ using namespace fusion;
 
 /// On the collectives and concats that this pass made.
 static constexpr llvm::StringLiteral kChunkAttr = "fusion.chunk";
-/// Bytes at whose multiples a row of chunks must begin to be computed in place.
-static constexpr int64_t kRunAlignment = 16;
-/// What libraries' kernels compute at once, in rows and columns of the result.
-static constexpr int64_t kTileRows = 128, kTileColumns = 256;
 /// A gain below this share of the time is none that a model can promise.
 static constexpr double kLeastGain = 0.03;
 
 namespace {
-
-/// A product of gathered rows, and the elementwise ops that alone read it, each
-/// the one before it.
-struct RowProduct {
-  MatmulOp product;
-  SmallVector<Operation *> epilogue;
-  Operation *getLast() {
-    return epilogue.empty() ? product.getOperation() : epilogue.back();
-  }
-  Value getResult() { return getLast()->getResult(0); }
-};
-
-/// How the rows come.
-struct RowPlan {
-  bool isOwnFirst = false;
-  /// Rows of each rank's part that come at once; of own rows first, of the rank
-  /// that comes last. Empty: as the gather brings them.
-  SmallVector<int64_t> chunks;
-  double us = 0;
-};
 
 struct ChunkGathers
     : DecidingPass<fusion::impl::ChunkGathersBase<ChunkGathers>> {
@@ -75,66 +48,7 @@ struct ChunkGathers
   LogicalResult decide(FunctionOpInterface function, Block &block) override;
 };
 
-/// One gather and its readers.
-class ChunkedGather {
-public:
-  ChunkedGather(AllGatherOp gather, StepPrices &prices,
-                const DeviceModel &device, StringRef transport);
-
-  /// Collects the readers; why it can't otherwise.
-  std::optional<FusionRule> analyze();
-  /// Microseconds of what can be computed while it is sent as it is.
-  double getHiddenUs(Block &block);
-  /// Whether a result takes an argument's bytes, which are read to the end.
-  bool hasDonatedResult();
-  /// Finds the best plan, with parts of `kParts`.
-  void choose();
-  void rewrite();
-
-  static constexpr int64_t kParts = 8;
-  RowPlan best;
-  double wholeUs = 0, gatherUs = 0;
-
-private:
-  bool fits(ArrayRef<int64_t> shares, SmallVectorImpl<int64_t> &sizes);
-  /// Keeps the plan if it is better than what was found.
-  void offer(bool isOwnFirst, ArrayRef<int64_t> sizes);
-  double simulateChunks(ArrayRef<int64_t> rows, Transport transport);
-  double simulateOwnFirst(ArrayRef<int64_t> rows, Transport transport);
-  TimedStep makeMove(CommOp op, double bytes, Transport transport);
-  /// Of `part` rows of `product` for each of `ranks` ranks.
-  double getProductUs(MatmulOp product, int64_t part, int64_t ranks);
-  /// Whether what is sent needs multiprocessors that products hold to their
-  /// end.
-  bool waitsForProducts(Transport transport) const {
-    return device.isGpu && transport == Transport::Nccl;
-  }
-  Value takeRows(OpBuilder &builder, Value value, int64_t first, int64_t rows);
-  /// The rows of `value` that belong to operand `piece` of the products'
-  /// results, wherever those are on this rank; null if there is no such value.
-  Value takePiece(OpBuilder &builder, Value value, unsigned piece,
-                  int64_t rows);
-  bool hasPieces(Value value, const RowProduct &product);
-  /// The ops behind the product that its rows go through where they are
-  /// computed first; what reads other rows than all ranks have alike does not.
-  ArrayRef<Operation *> getOwnEpilogue(const RowProduct &product);
-  void rewriteChunks();
-  void rewriteOwnFirst();
-
-  AllGatherOp gather;
-  StepPrices &prices;
-  const DeviceModel &device;
-  SmallVector<Transport> transports; ///< that may carry it
-  SmallVector<RowProduct> products;
-  llvm::SmallDenseSet<Value> joins; ///< results of products that were rewritten
-  int64_t groupSize = 1, rows = 0;  ///< of one rank's part
-};
-
 } // namespace
-
-static RankedTensorType getType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 static RankedTensorType withRows(RankedTensorType type, int64_t rows) {
   SmallVector<int64_t> shape(type.getShape());
@@ -161,7 +75,7 @@ ChunkedGather::ChunkedGather(AllGatherOp gather, StepPrices &prices,
 std::optional<FusionRule> ChunkedGather::analyze() {
   if (gather.getInputs().size() != 1 || gather.getDim() != 0)
     return FusionRule::ChunkShape;
-  RankedTensorType type = getType(gather.getInputs().front());
+  RankedTensorType type = getTensorType(gather.getInputs().front());
   groupSize = getCommGroup(gather).size;
   if (!type.hasStaticShape() || type.getRank() < 2 || groupSize < 2)
     return FusionRule::ChunkShape;
@@ -174,7 +88,7 @@ std::optional<FusionRule> ChunkedGather::analyze() {
         product.getLhs() != gather.getOutputs().front() ||
         product.getRhs() == product.getLhs() ||
         (type.getRank() == 2 && product.getTransposeLhs()) ||
-        getType(product.getRhs()).getRank() != 2)
+        getTensorType(product.getRhs()).getRank() != 2)
       return FusionRule::ChunkReader;
     products.push_back({product, {}});
   }
@@ -183,7 +97,7 @@ std::optional<FusionRule> ChunkedGather::analyze() {
   llvm::SmallPtrSet<Operation *, 8> taken;
   for (RowProduct &each : products) {
     Value value = each.product.getResult();
-    if (!getType(value).hasStaticShape())
+    if (!getTensorType(value).hasStaticShape())
       return FusionRule::ChunkShape;
     while (value.hasOneUse()) {
       Operation *user = *value.user_begin();
@@ -191,10 +105,11 @@ std::optional<FusionRule> ChunkedGather::analyze() {
           user->getBlock() != gather->getBlock() || taken.contains(user) ||
           !llvm::all_of(user->getOperands(),
                         [&](Value operand) {
-                          return getType(operand).getShape() ==
-                                 getType(value).getShape();
+                          return getTensorType(operand).getShape() ==
+                                 getTensorType(value).getShape();
                         }) ||
-          getType(user->getResult(0)).getShape() != getType(value).getShape())
+          getTensorType(user->getResult(0)).getShape() !=
+              getTensorType(value).getShape())
         break;
       taken.insert(user);
       each.epilogue.push_back(user);
@@ -226,165 +141,6 @@ double ChunkedGather::getHiddenUs(Block &block) {
   return us;
 }
 
-//===----------------------------------------------------------------------===//
-// Decision
-//===----------------------------------------------------------------------===//
-
-double ChunkedGather::getProductUs(MatmulOp product, int64_t part,
-                                   int64_t ranks) {
-  double us = prices.getStep(product).us, gap = device.launchGapUs;
-  double share =
-      static_cast<double>(part * ranks) / static_cast<double>(rows * groupSize);
-  if (!device.isGpu)
-    return us * share + gap * static_cast<double>(ranks);
-  // One call for all of these ranks' rows, whose last round of tiles leaves
-  // multiprocessors idle.
-  RankedTensorType type = getType(product.getResult());
-  int64_t columns = type.getShape().back();
-  int64_t inner = type.getNumElements() / columns / type.getDimSize(0);
-  auto rounds = [&](int64_t members, int64_t count) {
-    int64_t tiles = members * llvm::divideCeil(count * inner, kTileRows) *
-                    llvm::divideCeil(columns, kTileColumns);
-    return static_cast<double>(llvm::divideCeil(tiles, device.units));
-  };
-  return us * std::max(share, rounds(ranks, part) / rounds(groupSize, rows)) +
-         gap;
-}
-
-TimedStep ChunkedGather::makeMove(CommOp op, double bytes,
-                                  Transport transport) {
-  CommCost cost =
-      prices.getComms().predict(op, bytes, getCommGroup(gather), transport);
-  TimedStep step;
-  step.name = "move";
-  step.isComm = true;
-  step.stream = 2;
-  step.us = cost.us;
-  step.link = cost.link;
-  step.slowdownOfKernels = cost.slowdownCompute;
-  step.slowdownOfComm = cost.slowdownComm;
-  return step;
-}
-
-double ChunkedGather::simulateChunks(ArrayRef<int64_t> sizes,
-                                     Transport transport) {
-  std::vector<TimedStep> steps;
-  double bytes = prices.getBytes(gather);
-  std::optional<unsigned> before; // the last product
-  for (int64_t size : sizes) {
-    unsigned move = steps.size();
-    steps.push_back(
-        makeMove(CommOp::AllGather, bytes * size / rows, transport));
-    // It would start where the products of the chunk before it do, and those
-    // hold all multiprocessors.
-    if (before && waitsForProducts(transport))
-      steps.back().waits.push_back(*before);
-    for (RowProduct &each : products) {
-      TimedStep step = prices.getStep(each.product);
-      if (sizes.size() > 1)
-        step.us = getProductUs(each.product, size, groupSize);
-      step.waits.push_back(move);
-      before = steps.size();
-      steps.push_back(std::move(step));
-    }
-  }
-  return simulate(steps, prices.getComms()).stepUs;
-}
-
-double ChunkedGather::simulateOwnFirst(ArrayRef<int64_t> sizes,
-                                       Transport transport) {
-  SmallVector<int64_t> moved(groupSize - 2, rows);
-  llvm::append_range(moved, sizes);
-  double bytes = prices.getByteSize(gather.getInputs().front());
-  std::vector<TimedStep> steps;
-  auto addProducts = [&](int64_t size, std::optional<unsigned> move) {
-    for (RowProduct &each : products) {
-      TimedStep step = prices.getStep(each.product);
-      step.us = getProductUs(each.product, size, 1);
-      if (move)
-        step.waits.push_back(*move);
-      steps.push_back(std::move(step));
-    }
-  };
-  for (auto [number, size] : llvm::enumerate(moved)) {
-    TimedStep move = makeMove(CommOp::Permute, bytes * size / rows, transport);
-    if (number > 0 && waitsForProducts(transport))
-      move.waits.push_back(steps.size() - 1);
-    unsigned index = steps.size();
-    steps.push_back(std::move(move));
-    if (number == 0)
-      addProducts(rows, std::nullopt);
-    addProducts(size, index);
-  }
-  double us = simulate(steps, prices.getComms()).stepUs;
-  // Results of products are known to have pieces once these are rewritten.
-  for (RowProduct &each : products)
-    joins.insert(each.getResult());
-  // What can't go along reads and writes the whole result once more.
-  for (RowProduct &each : products) {
-    double left = 0;
-    for (Operation *op :
-         ArrayRef(each.epilogue).drop_front(getOwnEpilogue(each).size()))
-      left = std::max(left, prices.getStep(op).us);
-    us += left;
-  }
-  joins.clear();
-  return us;
-}
-
-/// The sizes of `shares` of kParts, if each part of each result begins where a
-/// kernel may write it.
-bool ChunkedGather::fits(ArrayRef<int64_t> shares,
-                         SmallVectorImpl<int64_t> &sizes) {
-  for (int64_t share : shares) {
-    int64_t size = rows * share / kParts;
-    if (rows * share % kParts != 0 || size == 0)
-      return false;
-    sizes.push_back(size);
-    for (RowProduct &each : products) {
-      int64_t rowBytes = prices.getByteSize(each.getResult()) /
-                         getType(each.getResult()).getDimSize(0);
-      if (size * rowBytes % kRunAlignment != 0)
-        return false;
-    }
-  }
-  return true;
-}
-
-void ChunkedGather::offer(bool isOwnFirst, ArrayRef<int64_t> sizes) {
-  for (Transport transport : transports) {
-    double us = isOwnFirst ? simulateOwnFirst(sizes, transport)
-                           : simulateChunks(sizes, transport);
-    if (us < best.us)
-      best = {isOwnFirst, SmallVector<int64_t>(sizes), us};
-  }
-}
-
-void ChunkedGather::choose() {
-  wholeUs = gatherUs = INFINITY;
-  for (Transport transport : transports) {
-    wholeUs = std::min(wholeUs, simulateChunks({rows}, transport));
-    gatherUs = std::min(
-        gatherUs,
-        makeMove(CommOp::AllGather, prices.getBytes(gather), transport).us);
-  }
-  best.us = wholeUs;
-  static constexpr std::initializer_list<int64_t> kShares[] = {
-      {4, 4},    {2, 6},    {1, 7},       {2, 2, 4},
-      {1, 3, 4}, {1, 2, 5}, {2, 2, 2, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
-  for (ArrayRef<int64_t> shares : kShares)
-    if (SmallVector<int64_t> sizes; fits(shares, sizes))
-      offer(/*isOwnFirst=*/false, sizes);
-  // The last chunk is what nothing is sent beside.
-  static constexpr std::initializer_list<int64_t> kOwnShares[] = {
-      {8},       {4, 4},    {6, 2},    {7, 1},      {2, 6},
-      {4, 2, 2}, {4, 3, 1}, {5, 2, 1}, {2, 2, 2, 2}};
-  if (!hasDonatedResult())
-    for (ArrayRef<int64_t> shares : kOwnShares)
-      if (SmallVector<int64_t> sizes; fits(shares, sizes))
-        offer(/*isOwnFirst=*/true, sizes);
-}
-
 bool ChunkedGather::hasDonatedResult() {
   auto function = gather->getParentOfType<func::FuncOp>();
   llvm::SmallDenseSet<int64_t> donated;
@@ -410,7 +166,7 @@ bool ChunkedGather::hasDonatedResult() {
 
 Value ChunkedGather::takeRows(OpBuilder &builder, Value value, int64_t first,
                               int64_t count) {
-  RankedTensorType type = getType(value);
+  RankedTensorType type = getTensorType(value);
   // What repeats along the rows does so for fewer.
   auto broadcast = value.getDefiningOp<BroadcastOp>();
   if (broadcast && !llvm::is_contained(broadcast.getDims(), 0)) {
@@ -424,9 +180,9 @@ Value ChunkedGather::takeRows(OpBuilder &builder, Value value, int64_t first,
       joined && joined.getAxis() == 0) {
     int64_t row = 0;
     for (Value piece : joined.getInputs()) {
-      if (row == first && getType(piece).getDimSize(0) == count)
+      if (row == first && getTensorType(piece).getDimSize(0) == count)
         return piece;
-      row += getType(piece).getDimSize(0);
+      row += getTensorType(piece).getDimSize(0);
     }
   }
   SmallVector<int64_t> starts(type.getRank()), limits(type.getShape()),
@@ -467,7 +223,7 @@ Value ChunkedGather::takePiece(OpBuilder &builder, Value value, unsigned piece,
     auto splat = cast<SplatElementsAttr>(constant.getValue());
     return ConstantOp::create(
         builder, value.getLoc(),
-        splat.resizeSplat(withRows(getType(value), count)));
+        splat.resizeSplat(withRows(getTensorType(value), count)));
   }
   return takeRows(builder, value, 0, count);
 }
@@ -505,12 +261,12 @@ void ChunkedGather::rewriteOwnFirst() {
     builder.setInsertionPoint(last);
     SmallVector<Value> pieces;
     for (auto [number, rowsOfPart] : llvm::enumerate(parts)) {
-      int64_t size = getType(rowsOfPart).getDimSize(0);
+      int64_t size = getTensorType(rowsOfPart).getDimSize(0);
       IRMapping mapping;
       mapping.map(each.product.getLhs(), rowsOfPart);
       auto shrink = [&](Operation *op) {
         Value result = builder.clone(*op, mapping)->getResult(0);
-        result.setType(withRows(getType(result), size));
+        result.setType(withRows(getTensorType(result), size));
         return result;
       };
       Value value = shrink(each.product);
@@ -559,7 +315,7 @@ void ChunkedGather::rewriteChunks() {
     auto chunk = cast<AllGatherOp>(builder.clone(*gather));
     chunk.getInputsMutable().assign(taken);
     chunk.getOutputs().front().setType(
-        withRows(getType(gather.getOutputs().front()), size * groupSize));
+        withRows(getTensorType(gather.getOutputs().front()), size * groupSize));
     chunk->setAttr(kChunkAttr, builder.getI64IntegerAttr(number));
     gathered.push_back(chunk.getOutputs().front());
     first += size;
@@ -578,7 +334,7 @@ void ChunkedGather::rewriteChunks() {
                     takeRows(builder, gathered[number], rank * size, size));
         auto shrink = [&](Operation *op) {
           Value result = builder.clone(*op, mapping)->getResult(0);
-          result.setType(withRows(getType(result), size));
+          result.setType(withRows(getTensorType(result), size));
           return result;
         };
         Value value = shrink(each.product);

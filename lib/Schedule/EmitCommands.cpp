@@ -141,6 +141,8 @@ DictionaryAttr MemoryPlanner::getDetails(Operation *op,
     transport = builder.getStringAttr(stringifyTransport(Transport::Peer));
   if (transport)
     details.set("transport", transport);
+  if (Attribute units = op->getAttr(kUnitsAttr))
+    details.set("units", units);
   return details.getDictionary(context);
 }
 

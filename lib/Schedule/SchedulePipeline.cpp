@@ -23,6 +23,10 @@ void fusion::buildSchedulePipeline(mlir::OpPassManager &manager,
     overlap.costModel = options.costModel;
     manager.addPass(createOverlapCollectives(overlap));
   }
+  ShareUnitsOptions share;
+  share.device = options.device;
+  share.costModel = options.costModel;
+  manager.addPass(createShareUnits(share));
   manager.addPass(createVerifyGraph());
   if (!options.simulatedDevice.empty()) {
     SimulateStepOptions simulated;

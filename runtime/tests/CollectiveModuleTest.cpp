@@ -32,6 +32,7 @@ TEST(CollectiveModule, RoundTripKeepsEverything) {
   Program &program = module.program;
   program.inputs[0].globalShape = {71, 18};
   program.commands[3].collective.bucket = 7;
+  program.commands[3].collective.units = 6;
   program.commands[3].collective.transport = CollectiveTransport::Nccl;
   Module back = reread(module);
   EXPECT_EQ(back.program.mesh.name, "m");
@@ -54,6 +55,7 @@ TEST(CollectiveModule, RoundTripKeepsEverything) {
     EXPECT_EQ(c.sources, d.sources);
     EXPECT_EQ(c.targets, d.targets);
     EXPECT_EQ(c.bucket, d.bucket);
+    EXPECT_EQ(c.units, d.units);
     EXPECT_EQ(c.transport, d.transport);
     ASSERT_EQ(c.parts.size(), d.parts.size());
     for (size_t p = 0; p < c.parts.size(); ++p) {
@@ -128,6 +130,8 @@ TEST(CollectiveModule, EveryBadFieldIsRefused) {
   refused([](Program &p) { p.inputs[0].sharding.pop_back(); }, "one list");
   refused([](Program &p) { p.inputs[0].globalShape = {73, 18}; }, "larger");
   refused([](Program &p) { p.inputs[0].globalShape = {72}; }, "another rank");
+  refused([&](Program &p) { call(p, CollectiveOp::AllReduce).units = 65537; },
+          "multiprocessors");
   refused([&](Program &p) { call(p, CollectiveOp::AllReduce).axes = {}; },
           "no axis");
   refused([&](Program &p) { call(p, CollectiveOp::AllReduce).axes = {0, 0}; },

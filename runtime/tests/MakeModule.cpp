@@ -37,6 +37,16 @@ static Module make(const std::string &kind) {
     }
     return test::forCuda(module);
   }
+  if (kind.compare(0, 4, "few:") == 0) { // two say 5 and 3 multiprocessors
+    Module module = make(kind.substr(4));
+    for (Command &command : module.program.commands) {
+      if (command.collective.op == CollectiveOp::AllGather)
+        command.collective.units = 5;
+      if (command.collective.op == CollectiveOp::ReduceScatter)
+        command.collective.units = 3;
+    }
+    return module;
+  }
   if (kind.compare(0, 5, "peer:") == 0) { // moves by copies between GPUs
     Module module = make(kind.substr(5));
     for (Command &command : module.program.commands)

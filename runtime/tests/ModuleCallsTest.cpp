@@ -286,7 +286,7 @@ TEST(ModuleCalls, GradientsBesideProductsAreKeptAndChecked) {
   cpu.cpu = other.cpu;
   cpu.cpuFeatures = other.cpuFeatures;
   EXPECT_HAS(writeModule(cpu).status().message(),
-             "gradient in a call of the CPU");
+             "multiprocessors in a call of the CPU");
 }
 
 } // namespace

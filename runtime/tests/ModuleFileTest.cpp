@@ -262,6 +262,10 @@ TEST(ModuleFile, DeviceCodeIsChecked) {
   cpu = smallModule();
   cpu.program.commands[0].call.computeTf32 = true;
   EXPECT_HAS(writeModule(cpu).status().message(), "tf32");
+  cpu = smallModule();
+  cpu.program.commands[0].call.units = 8;
+  EXPECT_HAS(writeModule(cpu).status().message(),
+             "a number of multiprocessors in a call of the CPU");
 }
 
 TEST(ModuleFile, DamagedDeviceCodeIsRejected) {

@@ -87,6 +87,12 @@ class CudaRanks(unittest.TestCase):
     def test_every_collective_command_by_command(self):
         self.collectives((2,), "--nan-check")
 
+    def test_a_communicator_takes_the_least_that_is_said(self):
+        self.collectives((2,), kind="few:", nccl="most=3")
+        result = self.run_ranks(self.path / "2.fsn", 2, "--input",
+                                f"x={self.path}/x.npy", nccl="most=5")
+        self.assertIn("the wrong number of multiprocessors", result.stderr)
+
     def test_moves_go_by_copy_engines_reductions_through_nccl(self):
         for sizes in ((2,), (2, 3)):
             with self.subTest(sizes):

@@ -73,6 +73,12 @@ public:
   /// Whether the file has measured the transport on the link of the group.
   bool hasMeasured(const CommGroup &group, Transport transport) const;
 
+  /// Multiprocessors that products leave to NCCL on the link of the group; 0:
+  /// none.
+  int64_t getUnits(const CommGroup &group) const {
+    return comm.links[findLink(group)].units;
+  }
+
   /// How much longer a kernel takes beside a collective: 0.19 for 19 %. Null:
   /// a kernel of unknown work.
   double getSlowdown(const KernelWork *work) const;

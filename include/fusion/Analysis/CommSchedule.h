@@ -27,6 +27,11 @@ inline constexpr llvm::StringLiteral kPiecesAttr = "fusion.pieces";
 /// ranks' memory. Without it the runtime chooses.
 inline constexpr llvm::StringLiteral kTransportAttr = "fusion.transport";
 
+/// Attribute of a collective, and key of `fusion.call`: the most
+/// multiprocessors that NCCL's kernels, or the call, may take.
+inline constexpr llvm::StringLiteral kUnitsAttr = "fusion.units";
+inline constexpr llvm::StringLiteral kCallUnits = "units";
+
 /// Attribute of an addition that is not the last of a sum over ranks: a sum of
 /// however many terms counts as one op of a group.
 inline constexpr llvm::StringLiteral kPartialSumAttr = "fusion.partial_sum";

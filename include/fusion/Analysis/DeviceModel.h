@@ -94,6 +94,9 @@ struct CommLink {
   llvm::SmallVector<CommProtocol, 3> protocols;
   /// `shared_with`: other links, or "compute", that use the same wires.
   llvm::SmallVector<std::string, 1> sharedWith;
+  /// Multiprocessors that are enough for NCCL on this link: products beside it
+  /// leave it so many. 0: NCCL takes what it likes, products take all.
+  int64_t units = 0;
 };
 
 /// Collectives, in the order of the names in a device file.

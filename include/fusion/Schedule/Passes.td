@@ -176,6 +176,30 @@ def VerifyGraph : Pass<"fusion-verify-graph", "::mlir::ModuleOp"> {
   let dependentDialects = ["::fusion::FusionDialect", "::mlir::func::FuncDialect"];
 }
 
+def ShareUnits : Pass<"fusion-share-units", "::mlir::ModuleOp"> {
+  let summary = "leaves multiprocessors to NCCL beside products";
+  let description = [{
+    A library's product takes all multiprocessors of a GPU until it ends, so what
+    NCCL would send beside it waits. Where the device file says how many NCCL needs
+    on a link (`units`), each of its collectives on that link gets `fusion.units`,
+    and a product between the start of such a collective and its await takes the
+    others only (`units` of `fusion.call`).
+
+    Requires: scheduled regions.
+    Ensures: the same values. Idempotent.
+    Leaves alone: other devices than GPUs, links without `units`, collectives that
+    copy engines carry.
+    Reports: `share-units` with the number of products, and of multiprocessors that
+    the widest link needs.
+  }];
+  let options = [
+    Option<"function", "function", "std::string", "\"main\"", "the function">,
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 def OverlapCollectives : Pass<"fusion-overlap-collectives", "::mlir::ModuleOp"> {
   let summary = "starts collectives early and awaits them late";
   let description = [{

@@ -236,6 +236,7 @@ bool Decoder::call(const fb::LibraryCall &from, LibraryCall &to) {
   to.keepsOrder = from.keeps_order();
   to.scale = from.scale();
   to.causal = from.causal();
+  to.units = from.units();
   return enumValue(from.op(), LibraryOp::AttentionGrad, to.op,
                    "library call") &&
          enumValue(from.activation(), Activation::GeluTanhGrad, to.activation,
@@ -261,6 +262,7 @@ bool Decoder::collective(const fb::CollectiveCall &from, CollectiveCall &to) {
   to.root = from.root();
   to.bucket = from.bucket();
   to.isDirect = from.direct();
+  to.units = from.units();
   if (auto *parts = from.parts()) {
     if (parts->size() > limits::kOperands)
       return fail("a collective has more than 65536 parts");

@@ -138,6 +138,7 @@ fbs::Offset<fb::LibraryCall> Encoder::call(const LibraryCall &value) {
   table.add_scale(value.scale);
   table.add_causal(value.causal);
   table.add_bias_gradient(uint8_t(value.biasGradient));
+  table.add_units(value.units);
   return table.Finish();
 }
 
@@ -154,7 +155,7 @@ Encoder::collective(const CollectiveCall &value) {
   return fb::CreateCollectiveCall(
       builder, uint8_t(value.op), uint8_t(value.reduction), axes, partList,
       value.dim, value.splitDim, value.concatDim, value.root, sources, targets,
-      value.bucket, uint8_t(value.transport), value.isDirect);
+      value.bucket, uint8_t(value.transport), value.isDirect, value.units);
 }
 
 fbs::Offset<fb::Mesh> Encoder::mesh(const Mesh &value) {

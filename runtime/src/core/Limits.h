@@ -25,6 +25,7 @@ constexpr uint64_t kStreams = 256;
 constexpr uint64_t kEvents = 1000000;
 constexpr uint64_t kAlignment = 4096;
 constexpr uint64_t kRanks = 1024;
+constexpr uint32_t kUnits = 65536; ///< multiprocessors
 constexpr uint64_t kMeshAxes = 16;
 constexpr int64_t kBatch = int64_t(1) << 32;
 /// Interval visits of one schedule verification: bounds adversarial input; an

@@ -161,6 +161,9 @@ struct LibraryCall {
   /// MatMul of two matrices on a GPU: `Result` with GeluTanhGrad only, the
   /// others without any activation.
   BiasGradient biasGradient = BiasGradient::None;
+  /// MatMul on a GPU: multiprocessors that it may take, 0 for all; the others
+  /// are for what runs beside it.
+  uint32_t units = 0;
 
   bool isAttention() const {
     return op == LibraryOp::Attention || op == LibraryOp::AttentionGrad;
@@ -237,6 +240,9 @@ struct CollectiveCall {
   /// output may be given the bytes in the memory of the rank that they come
   /// from, up to the group's next Release. See rule S9 in VerifySchedule.h.
   bool isDirect = false;
+  /// The most multiprocessors that NCCL's kernels may take; 0: as NCCL likes.
+  /// The collectives of a communicator take the least that one of them says.
+  uint32_t units = 0;
 };
 
 /// A kernel of the module's native code run over `units` independent units of

@@ -247,6 +247,8 @@ Status CollectiveVerifier::verifyPart(const CollectivePart &part,
 
 Status CollectiveVerifier::verify() {
   FUSION_RT_TRY(verifyAttributes());
+  if (call.units > limits::kUnits)
+    return bad("more than 65536 multiprocessors");
   if (call.op == CollectiveOp::AxisIndex) {
     if (!call.parts.empty() || command.operands.size() != 1 ||
         command.operands[0].range.size != 8 || command.operands[0].reads ||

@@ -64,6 +64,10 @@ Status CallVerifier::verifyOperands() {
   bool isGradient = call.op == LibraryOp::AttentionGrad;
   if ((isPool || isAttention) && (call.hasBias || call.hasAddend))
     return bad("a pool or attention has neither bias nor addend");
+  if (call.units != 0 &&
+      (call.op != LibraryOp::MatMul || call.units > limits::kUnits))
+    return bad("multiprocessors of a call that is no product, or more than "
+               "65536");
   if (call.members < 1 || uint64_t(call.members) > limits::kOperands)
     return bad(std::to_string(call.members) +
                " members; a call has 1 to 65536");

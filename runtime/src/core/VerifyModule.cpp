@@ -360,9 +360,10 @@ Status ModuleVerifier::verifyCommand(const Command &command) {
       return bad("attention in a call of the CPU", command.name);
     if (!isCuda && (command.call.activation != Activation::None ||
                     command.call.computeTf32 || command.call.weightsLast ||
-                    command.call.keepsOrder || command.call.hasGradient()))
-      return bad("an activation, tf32, laid out weights or a gradient in a "
-                 "call of the CPU",
+                    command.call.keepsOrder || command.call.hasGradient() ||
+                    command.call.units))
+      return bad("an activation, tf32, laid out weights, a gradient or a "
+                 "number of multiprocessors in a call of the CPU",
                  command.name);
     if (command.hasFallback)
       FUSION_RT_TRY(verifyFallback(command));

@@ -37,7 +37,7 @@ constexpr int kLtBatchCount = 5, kLtBatchOffset = 6;
 // Attributes of an operation
 constexpr int kLtTransA = 3, kLtTransB = 4, kLtEpilogue = 7, kLtBiasPointer = 8,
               kLtBiasBatchStride = 10, kLtAuxPointer = 11, kLtAuxLeading = 12,
-              kLtAuxBatchStride = 13, kLtBiasType = 26;
+              kLtAuxBatchStride = 13, kLtMostUnits = 15, kLtBiasType = 26;
 // Settings of an algorithm
 constexpr int kLtSwizzling = 4, kLtClusterShape = 8;
 // Attributes of a transform

@@ -78,6 +78,8 @@ Status Product::describe() {
   int32_t transposeA = call.transposeRhs, transposeB = call.transposeLhs;
   FUSION_RT_TRY(set(kLtTransA, &transposeA, sizeof(transposeA)));
   FUSION_RT_TRY(set(kLtTransB, &transposeB, sizeof(transposeB)));
+  if (int32_t most = int32_t(call.units))
+    FUSION_RT_TRY(set(kLtMostUnits, &most, sizeof(most)));
 
   // Members are a batch of their own: they have none inside.
   int32_t matrices = int32_t(count > 1 ? count : sizes.batch);

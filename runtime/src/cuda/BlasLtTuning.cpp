@@ -145,6 +145,8 @@ std::string Product::getName() const {
     name += " activation " + number(int64_t(call.activation));
   if (call.biasGradient != BiasGradient::None)
     name += " sum " + number(int64_t(call.biasGradient));
+  if (call.units)
+    name += " units " + number(call.units);
   return name;
 }
 

@@ -129,6 +129,17 @@ Status NcclCommunicator::open(Member &member) {
   member.isOwner = true;
   FUSION_RT_TRY(agree(group, id));
   NcclConfig config;
+  for (const Command &command : setup.program->commands) {
+    size_t index = groupIndex(setup.groups, command);
+    if (command.kind != CommandKind::Collective || !command.collective.units ||
+        index == setup.groups.size() ||
+        setup.groups[index].ranks != group.ranks)
+      continue;
+    int most = int(command.collective.units);
+    config.maxBlocks = config.maxBlocks == NcclConfig::kUnset
+                           ? most
+                           : std::min(config.maxBlocks, most);
+  }
   Status begun =
       nccl->check(nccl->initRank(&member.comm, int(group.ranks.size()), id,
                                  int(group.position), &config),

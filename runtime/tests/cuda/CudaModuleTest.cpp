@@ -141,6 +141,7 @@ TEST(CudaModule, CallsKeepActivationAndTf32) {
     module.program.commands[0].call.activation = activation;
     module.program.commands[0].call.computeTf32 = true;
     module.program.commands[0].call.keepsOrder = true;
+    module.program.commands[0].call.units = 124;
     auto bytes = writeModule(module);
     ASSERT_TRUE(bytes.ok()) << bytes.status().message();
     auto view = reread(*bytes);
@@ -148,7 +149,15 @@ TEST(CudaModule, CallsKeepActivationAndTf32) {
     EXPECT_EQ(view->module.program.commands[0].call.activation, activation);
     EXPECT_TRUE(view->module.program.commands[0].call.computeTf32);
     EXPECT_TRUE(view->module.program.commands[0].call.keepsOrder);
+    EXPECT_EQ(view->module.program.commands[0].call.units, 124u);
   }
+  EXPECT_HAS(
+      refusal(forCuda(linearModule()),
+              [](Module &m) { m.program.commands[0].call.units = 65537; }),
+      "more than 65536");
+  EXPECT_HAS(refusal(forCuda(convModule()),
+                     [](Module &m) { m.program.commands[0].call.units = 8; }),
+             "multiprocessors of a call that is no product");
   EXPECT_HAS(refusal(forCuda(linearModule()),
                      [](Module &m) {
                        m.program.commands[0].call.activation = Activation(9);

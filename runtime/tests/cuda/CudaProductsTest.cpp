@@ -91,6 +91,16 @@ TEST_F(CudaProductsTest, OneMemberIsOneProduct) {
   EXPECT_EQ(fakeCudaCount("cuStreamCreate"), 1u); // ours
 }
 
+/// What runs beside it gets the others.
+TEST_F(CudaProductsTest, AProductMayTakeSomeMultiprocessors) {
+  LibraryCall call = productCall(1, true);
+  run(call, {{0, 1, 2, 3}});
+  EXPECT_EQ(fakeBlasLtProduct(0)->units, 0);
+  call.units = 124;
+  run(call, {{0, 1, 2, 3}});
+  EXPECT_EQ(fakeBlasLtProduct(1)->units, 124);
+}
+
 /// One input for all; weights, biases and outputs at distances of their own.
 TEST_F(CudaProductsTest, EquidistantMembersAreOneBatch) {
   run(productCall(3, true), {{0, 1, 10, 20}, {0, 3, 11, 23}, {0, 5, 12, 26}});

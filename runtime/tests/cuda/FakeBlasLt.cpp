@@ -233,7 +233,8 @@ int cublasLtMatmul(LtHandle, LtDesc desc, const void *alpha, const void *a,
                       algorithm->data[1],
                       algorithm->data[2],
                       epilogue,
-                      workspaceSize};
+                      workspaceSize,
+                      valueOf(op, kLtMostUnits)};
   auto *bias = reinterpret_cast<const float *>(valueOf(op, kLtBiasPointer));
   auto *slopeAt = reinterpret_cast<const float *>(valueOf(op, kLtAuxPointer));
   // Seen in version 13.1: a check that takes distances below zero, and a

@@ -10,7 +10,8 @@
 //
 // FUSION_FAKE_NCCL: "init-hang" (no communicator comes up), "error=N" (the N-th
 // group of calls fails by itself), "memory" (none is left for a communicator),
-// "old" (version 2.17).
+// "old" (version 2.17), "most=N" (a communicator that may take other than N
+// multiprocessors is refused).
 //
 //===----------------------------------------------------------------------===//
 #include "FakeCuda.h"
@@ -271,6 +272,12 @@ int ncclCommInitRankConfig(NcclComm *comm, int size, NcclId id, int rank,
   if (isSet("memory")) {
     lastText = "Cuda failure 2 'out of memory'";
     return kNcclCudaError;
+  }
+  const char *text = std::getenv("FUSION_FAKE_NCCL");
+  const char *most = text ? std::strstr(text, "most=") : nullptr;
+  if (most && config->maxBlocks != std::atoi(most + 5)) {
+    lastText = "the wrong number of multiprocessors";
+    return kUsage;
   }
   *comm = new ncclComm{id.bytes, rank, size};
   (*comm)->post("i" + std::to_string(rank), "");

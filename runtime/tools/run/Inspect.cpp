@@ -113,6 +113,8 @@ static void printCollective(const Program &program, const Command &command) {
                                 : "nccl");
   if (call.isDirect)
     std::printf(", read in place");
+  if (call.units)
+    std::printf(", %u multiprocessors", call.units);
   for (const CollectivePart &part : call.parts)
     std::printf(" %s %s%s", dtypeName(part.dtype),
                 shapeText(part.shape).c_str(), part.inPlace ? " in place" : "");
@@ -149,6 +151,8 @@ static void printCommand(const Module &module, size_t index) {
                 shapeText(command.call.weightShape).c_str(),
                 shapeText(command.call.outputShape).c_str(),
                 operandsText(command.operands).c_str());
+    if (command.call.units)
+      std::printf("; %u multiprocessors", command.call.units);
     if (command.hasTail) {
       std::printf("; tail ");
       printLaunch(module, command.launch);

@@ -233,6 +233,16 @@ TEST(CommModel, KernelsAreSlowedByWhatTheyLack) {
   EXPECT_EQ(memory.getSlowdown(&work), 0);
 }
 
+// Of the link that a group uses.
+TEST(CommModel, ALinkSaysWhatProductsLeave) {
+  CommModel model(makeDevice(R"({"slowdown_compute": 0, "slowdown_comm": 0,
+    "links": [{"name": "near", "devices": 2, "alpha_us": 1, "beta_gbs": 100},
+              {"name": "far", "alpha_us": 1, "beta_gbs": 10, "units": 8}]})"));
+  EXPECT_EQ(model.getUnits({2, 2}), 0);
+  EXPECT_EQ(model.getUnits({2, 3}), 8);
+  EXPECT_EQ(CommModel(makeDevice(kWire)).getUnits({4, 4}), 0);
+}
+
 TEST(CommModel, BrokenBlocksAreTold) {
   EXPECT_EQ(parseError(R"({"slowdown_compute": 0, "slowdown_comm": 0})"),
             "d.json:16: missing key 'comm.links', device file, add it; a "
@@ -254,6 +264,10 @@ TEST(CommModel, BrokenBlocksAreTold) {
     "units": 100, "links": [{"name": "a", "alpha_us": 1, "beta_gbs": 1}]})"),
             "d.json:17: bad value of 'comm.units', device file, give less than "
             "the device's units");
+  EXPECT_EQ(parseError(R"({"slowdown_compute": 0, "slowdown_comm": 0,
+    "links": [{"name": "a", "alpha_us": 1, "beta_gbs": 1, "units": 100}]})"),
+            "d.json:17: bad value of 'comm.links.0.units', device file, give "
+            "less than the device's units");
 }
 
 TEST(Timeline, HiddenCommunicationSlowsKernels) {
