@@ -161,6 +161,28 @@ def test_figures_compare_neighbours_in_time():
     assert [bar["pass"] for bar in made["bars"]] == [True, None, None] and made["pass"] is None
 
 
+def test_the_fastest_step_with_a_clip_is_held_against_the_fastest_without():
+    row = next(r for r in rows.SUITES["train"](2) if r.name == "gpt-124m")
+    rounds = {"one": [1.0] * 7, "dp.auto": [1.04] * 7, "shard.auto": [1.0] * 7, "clip.auto": [1.1] * 7,
+              "clip shard.auto": [1.005] * 7, judge.PEER + "ddp 25 compiled+graph": [2.0] * 7}
+    made = judge.judge(row, rounds)
+    assert made["figures"]["of_unclipped"]["of"] == ["clip shard.auto", "shard.auto"] and made["pass"] is True
+    # A wrong result of the other program counts too; that of a slower one does not.
+    assert judge.judge(row, rounds, wrong=["clip shard.auto"])["pass"] is False
+    assert judge.judge(row, rounds, wrong=["clip.auto"])["pass"] is True
+    del rounds["clip shard.auto"]
+    assert judge.judge(row, rounds)["figures"]["of_unclipped"]["of"] == ["clip.auto", "shard.auto"]
+
+
+def test_state_is_cut_for_a_clip_too():
+    for name, transport in (("gpt-124m", "auto"), ("gpt-124m~slow", "nccl")):
+        row = next(r for r in rows.SUITES["train"](2) if r.name == name)
+        by_name = {variant.name: variant for variant in row.ours}
+        clipped = by_name[f"clip shard.{transport}"]
+        assert clipped.words == by_name[f"shard.{transport}"].words
+        assert clipped.program is by_name[f"clip.{transport}"].program
+
+
 def test_slow_steps_are_held_against_the_longer_of_computation_and_wire():
     row = rows.train("t", rows.SLOW, layers=1, hidden=8, heads=1, seq=8, vocab=8)
     rounds = {"one": [10.0, 12.0], "wire": [11.0, 11.0], "dp.nccl": [11.0, 12.0], "shard.nccl": [20.0, 20.0],

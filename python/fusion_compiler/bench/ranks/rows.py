@@ -177,14 +177,16 @@ def train(name: str, link: str = FAST, ranks: int = 2, batch: int = 4, peers: bo
     serial = replace(dp, name="in line", options=(*mesh, "--no-overlap"))
     shard = replace(dp, name="shard", options=(*mesh, "--shard-state"))
     clip = replace(dp, name="clip", program=step(whole, 1.0))
+    clip_shard = replace(shard, name="clip shard", program=clip.program)
     unfused = replace(dp, name="unfused", options=(*mesh, *UNFUSED), transport="nccl")
     wire = Variant("wire", step(whole), mesh, ranks, "nccl", wire_of=_pinned(dp, "nccl")[0])
     one = Variant("one", step(batch), (), 1)
     fast = link == FAST
     ours = [one, *_pinned(dp, *(("", "nccl", "peer") if fast else ("nccl",))),
             *_pinned(shard, *(("", "nccl") if fast else ("nccl",))), *_pinned(clip, "" if fast else "nccl"),
+            *_pinned(clip_shard, "" if fast else "nccl"),
             *_pinned(serial, *(("nccl", "peer") if fast else ("nccl",))), unfused, wire]
-    # At most: our step over our one-GPU step; over the fastest captured DDP; the step with a clip over that without.
+    # At most: our step over our one-GPU step; over the fastest captured DDP; the fastest with a clip over the fastest without.
     bars = ((Bar("of_one", 1.05, text="step / one GPU's"), Bar("of_ddp", 1.0, text="step / best captured DDP's"),
              Bar("of_unclipped", 1.01, interval=True, text="with clip / without")) if fast else
             (Bar("of_bound", 1.05, text="step / max(one GPU's, wire)"),
