@@ -94,6 +94,21 @@ bool CommModel::hasMeasured(const CommGroup &group, Transport transport) const {
   return findTransport(findLink(group), transport) != nullptr;
 }
 
+double CommModel::getPartsUs(int64_t parts, const CommGroup &group,
+                             Transport transport) const {
+  const CommTransport *entry =
+      group.size < 2 ? nullptr : findTransport(findLink(group), transport);
+  return entry ? entry->partUs * std::max<int64_t>(0, parts - 1) : 0;
+}
+
+double CommModel::getQueuedUs(const CommGroup &group) const {
+  double us = 0;
+  for (Transport transport : {Transport::Nccl, Transport::Peer})
+    if (const CommTransport *entry = findTransport(findLink(group), transport))
+      us = std::max(us, entry->queuedUs);
+  return us;
+}
+
 /// Messages that a rank sends one after the other, and the share of the bytes
 /// that it sends.
 static std::pair<double, double> getRing(CommOp op, double ranks) {

@@ -71,6 +71,19 @@ double StepPrices::getBytes(Operation *collective) const {
   return bytes;
 }
 
+/// What copy engines start apart: short rows of an all_to_all are one copy, the
+/// parts of a bucket that is exchanged whole lie side by side.
+int64_t StepPrices::countParts(Operation *collective) const {
+  constexpr int64_t kShortBytes = 64 << 10;
+  if (isa<AllGatherOp>(collective))
+    return collective->getNumOperands();
+  if (!isa<AllToAllOp>(collective))
+    return 1;
+  return llvm::count_if(collective->getOperands(), [&](Value value) {
+    return legality.getByteSize(value) > kShortBytes;
+  });
+}
+
 /// What a person should read: the op's name in the source, or its kind.
 static std::string nameOf(Operation *op) {
   std::string name;
@@ -101,6 +114,9 @@ TimedStep StepPrices::getStep(Operation *op) {
         getCommOp(op).value_or(CommOp::AllReduce), isDirect ? 1 : getBytes(op),
         getGroup(communication), isDirect ? Transport::Peer : getTransport(op));
     step.us = cost.us;
+    if (!isDirect)
+      step.us += comms->getPartsUs(countParts(op), getGroup(communication),
+                                   getTransport(op));
     step.link = cost.link;
     step.slowdownOfKernels = cost.slowdownCompute;
     step.slowdownOfComm = cost.slowdownComm;

@@ -151,8 +151,9 @@ Error DeviceReader::readCommTable(const json::Object &ops, StringRef prefix,
 
 Error DeviceReader::readTransport(const json::Object &object, StringRef prefix,
                                   CommTransport &transport) const {
-  if (Error error = checkKeys(object, prefix, {"name", "link", "ranks", "ops"},
-                              {"slowdown_compute", "slowdown_comm"}))
+  if (Error error = checkKeys(
+          object, prefix, {"name", "link", "ranks", "ops"},
+          {"slowdown_compute", "slowdown_comm", "part_us", "queued_us"}))
     return error;
   for (auto [key, text] : {std::pair("name", &transport.name),
                            std::pair("link", &transport.link)}) {
@@ -172,7 +173,9 @@ Error DeviceReader::readTransport(const json::Object &object, StringRef prefix,
   transport.ranks = *ranks;
   for (auto [key, field] :
        {std::pair("slowdown_compute", &CommTransport::slowdownCompute),
-        std::pair("slowdown_comm", &CommTransport::slowdownComm)}) {
+        std::pair("slowdown_comm", &CommTransport::slowdownComm),
+        std::pair("part_us", &CommTransport::partUs),
+        std::pair("queued_us", &CommTransport::queuedUs)}) {
     if (!object.get(key))
       continue;
     Expected<double> number = getNumber(object, prefix, key, true);
@@ -312,6 +315,10 @@ static void printTransport(const CommTransport &transport, json::OStream &out) {
     out.attribute("slowdown_compute", transport.slowdownCompute);
   if (transport.slowdownComm >= 0)
     out.attribute("slowdown_comm", transport.slowdownComm);
+  if (transport.partUs > 0)
+    out.attribute("part_us", transport.partUs);
+  if (transport.queuedUs > 0)
+    out.attribute("queued_us", transport.queuedUs);
   out.attributeObject("ops", [&] {
     for (auto [op, table] : llvm::zip_equal(kCommOps, transport.tables)) {
       if (table.bytes.empty())

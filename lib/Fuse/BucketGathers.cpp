@@ -3,7 +3,8 @@
 // State that is cut over ranks is gathered where it is read, tensor by tensor:
 // a bias of a kilobyte takes as long to start as a matrix, and a step has
 // hundreds. Tensors whose first readers come one behind the other are gathered
-// by one collective, up to a size at which starting it matters little.
+// by one collective, up to a size at which starting it matters little. The
+// first ones of a step have nothing that hides them, so buckets grow.
 //
 // A tensor is gathered once, and as it is: what is gathered again for another
 // reader, or widened before, is the same tensor. Whether it stays until its
@@ -19,6 +20,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Remarks.h"
 
+#include <cmath>
+
 #define DEBUG_TYPE "fusion-bucket-gathers"
 
 namespace fusion {
@@ -29,8 +32,13 @@ namespace fusion {
 using namespace mlir;
 using namespace fusion;
 
-/// The size of a bucket is sent in this many times what starting one takes.
+/// The size of the first bucket is sent in this many times what starting one
+/// takes.
 static constexpr double kStarts = 2;
+
+/// Each may have this many times the bytes of the one before it, until they
+/// take as long as the wait between two.
+static constexpr double kGrowth = 2;
 
 /// Tensors of a bucket: a collective's kernel has an argument for each.
 static constexpr size_t kMostTensors = 64;
@@ -191,6 +199,14 @@ void BucketGathers::form(ArrayRef<ParameterGather> members) {
   }
 }
 
+/// Of the bucket behind so many.
+static int64_t getMostBytes(const CollectiveCost &cost, unsigned numBefore) {
+  double first = kStarts * cost.latencyUs;
+  double us = std::min(first * std::pow(kGrowth, numBefore),
+                       std::max(first, cost.queuedUs));
+  return static_cast<int64_t>(us / std::max(cost.usPerByte, 1e-12));
+}
+
 LogicalResult BucketGathers::decide(FunctionOpInterface function,
                                     Block &block) {
   const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::BucketGathers);
@@ -199,17 +215,22 @@ LogicalResult BucketGathers::decide(FunctionOpInterface function,
   CommModel comm(model->getDevice());
   SmallVector<ParameterGather> bucket;
   int64_t bytes = 0;
+  unsigned numBefore = 0; // buckets, of one tensor too
+  auto close = [&] {
+    numBefore += !bucket.empty();
+    form(bucket);
+    bucket.clear();
+    bytes = 0;
+  };
   for (const ParameterGather &gather : gathers) {
     AllGatherOp op = gather.op;
     if (isBucket(op)) {
-      form(bucket);
-      bucket.clear();
-      bytes = 0;
+      close();
+      ++numBefore;
       continue;
     }
     CollectiveCost cost(op, comm);
-    auto limit = static_cast<int64_t>(kStarts * cost.latencyUs /
-                                      std::max(cost.usPerByte, 1e-12));
+    int64_t limit = getMostBytes(cost, numBefore);
     if (!bucket.empty()) {
       bool isSame = haveSameKey(bucket.front().op, op);
       if (!isSame)
@@ -220,11 +241,8 @@ LogicalResult BucketGathers::decide(FunctionOpInterface function,
             << remark::reason("{0}",
                               getFusionRuleInfo(FusionRule::GatherKey).text);
       if (!isSame || bytes + gather.bytes > limit ||
-          bucket.size() == kMostTensors) {
-        form(bucket);
-        bucket.clear();
-        bytes = 0;
-      }
+          bucket.size() == kMostTensors)
+        close();
     }
     bucket.push_back(gather);
     bytes += gather.bytes;

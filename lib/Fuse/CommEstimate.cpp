@@ -17,5 +17,6 @@ CollectiveCost::CollectiveCost(Operation *collective, const CommModel &model)
       group(getCommGroup(cast<CommunicationOpInterface>(collective))) {
   CommCost large = model.predict(op, kLargeBytes, group);
   latencyUs = large.fixedUs;
+  queuedUs = model.getQueuedUs(group);
   usPerByte = (large.us - large.fixedUs) / kLargeBytes;
 }

@@ -26,6 +26,8 @@ public:
 
   /// Of large ones: what does not depend on the bytes, and the rest a byte.
   double latencyUs = 0, usPerByte = 0;
+  /// Between one and the next behind it, at most; 0: as `latencyUs`.
+  double queuedUs = 0;
 
 private:
   const CommModel *model;

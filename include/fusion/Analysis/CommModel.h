@@ -70,6 +70,15 @@ public:
   CommCost predict(CommOp op, double bytes, const CommGroup &group,
                    Transport transport = Transport::Nccl) const;
 
+  /// What a collective of so many parts takes beyond that of one of the same
+  /// bytes.
+  double getPartsUs(int64_t parts, const CommGroup &group,
+                    Transport transport) const;
+
+  /// From one collective's end to the first byte of the next on its stream, by
+  /// the slowest of the transports that were measured; 0 if none was.
+  double getQueuedUs(const CommGroup &group) const;
+
   /// Whether the file has measured the transport on the link of the group.
   bool hasMeasured(const CommGroup &group, Transport transport) const;
 

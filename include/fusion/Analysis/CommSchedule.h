@@ -56,6 +56,9 @@ public:
     return legality.getByteSize(value);
   }
 
+  /// Copies that carry a collective over copy engines, to each rank.
+  int64_t countParts(mlir::Operation *collective) const;
+
   const CommModel &getComms() const { return *comms; }
 
 private:

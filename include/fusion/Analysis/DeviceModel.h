@@ -127,6 +127,11 @@ struct CommTransport {
   std::array<CommTable, kNumCommOps> tables; ///< `ops`; a CommOp is the index
   /// As of DeviceComm, beside this transport; negative: not measured.
   double slowdownCompute = -1, slowdownComm = -1;
+  /// Microseconds of each part beyond the first of a gather or all_to_all.
+  double partUs = 0;
+  /// Microseconds from the end of one collective to the first byte of the next,
+  /// in a replayed step; 0: as one alone.
+  double queuedUs = 0;
 };
 
 /// What collectives take, and what they cost the kernels beside them.

@@ -174,8 +174,10 @@ def BucketGathers : Pass<"fusion-bucket-gathers", "::mlir::func::FuncOp"> {
   let description = [{
     An all_gather of an argument or a parameter, each of which is gathered once, goes
     into one collective with those whose first readers come next, as long as its
-    bytes take no more than twice the time that starting one takes. What is widened
-    before it is gathered is widened behind.
+    bytes take no more than twice the time that starting one takes. Where the device
+    file says how long one waits behind another (`queued_us`), each may have twice the
+    bytes of the one before it, until they take as long as that. What is widened before
+    it is gathered is widened behind.
 
     Requires: one block.
     Ensures: the order of collectives is a function of the graph and the device

@@ -91,6 +91,25 @@ TEST(CommModel, MeasuredTransports) {
   EXPECT_EQ(predict(CommOp::Permute, 1e7, 1).us, 0);
 }
 
+/// Each part beyond the first has a start of its own; how long one waits behind
+/// another is that of the slowest transport.
+TEST(CommModel, PartsAndQueues) {
+  std::string text = kMeasured;
+  CommModel plain(makeDevice(text));
+  EXPECT_EQ(plain.getPartsUs(9, {2, 2}, Transport::Peer), 0);
+  EXPECT_EQ(plain.getQueuedUs({2, 2}), 0);
+  llvm::StringRef name = "\"name\": \"peer\",";
+  text.insert(text.find(name) + name.size(),
+              R"("part_us": 5, "queued_us": 60,)");
+  CommModel model(makeDevice(text));
+  EXPECT_DOUBLE_EQ(model.getPartsUs(9, {2, 2}, Transport::Peer), 40);
+  EXPECT_EQ(model.getPartsUs(1, {2, 2}, Transport::Peer), 0);
+  EXPECT_EQ(model.getPartsUs(0, {2, 2}, Transport::Peer), 0);
+  EXPECT_EQ(model.getPartsUs(9, {1, 1}, Transport::Peer), 0);
+  EXPECT_EQ(model.getPartsUs(9, {2, 2}, Transport::Nccl), 0);
+  EXPECT_DOUBLE_EQ(model.getQueuedUs({2, 2}), 60);
+}
+
 /// What kernels take that read other ranks' memory: as copies, unless measured.
 TEST(CommModel, DirectReads) {
   auto predict = [](const std::string &text, CommOp op, double bytes) {
