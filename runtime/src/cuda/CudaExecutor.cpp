@@ -61,6 +61,7 @@ CudaExecutor::~CudaExecutor() {
       driver->eventDestroy(event);
     for (CUstream stream : streams)
       driver->streamDestroy(stream);
+    fills.reset();
     if (code)
       driver->moduleUnload(code);
     stagingBlocks.push_back(arena);
@@ -111,6 +112,12 @@ Status CudaExecutor::initialize() {
   FUSION_RT_TRY(openDevice());
   ContextScope scope(*driver, context);
   FUSION_RT_TRY(loadKernels());
+  // Those that are captured with libraries' kernels.
+  if (std::any_of(program.commands.begin(), program.commands.end(),
+                  [](const Command &command) {
+                    return command.kind == CommandKind::Call;
+                  }))
+    fills = GraphFills::load(*driver);
   for (uint32_t i = 0; i < program.streams; ++i)
     FUSION_RT_TRY(createStream(i));
   for (uint64_t i = 0; i < uint64_t(program.events) + program.streams; ++i) {

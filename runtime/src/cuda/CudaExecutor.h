@@ -15,6 +15,7 @@
 #include "DeviceCommunicator.h"
 #include "Driver.h"
 #include "Executor.h"
+#include "GraphFills.h"
 #include "LibraryCalls.h"
 #include "Progress.h"
 #include "Tuner.h"
@@ -184,8 +185,9 @@ private:
   CUcontext context = nullptr;
   CUmodule code = nullptr;
   std::vector<CUfunction> functions;
-  std::vector<CUstream> streams; ///< of the program
-  std::vector<CUevent> events;   ///< of the program, then one a stream
+  std::unique_ptr<GraphFills> fills; ///< null without calls of libraries
+  std::vector<CUstream> streams;     ///< of the program
+  std::vector<CUevent> events;       ///< of the program, then one a stream
   char *arena = nullptr, *constants = nullptr, *workspace = nullptr;
   std::vector<std::string> said; ///< notes for the user
   std::vector<Group> groups;     ///< of ranks; empty: no collectives

@@ -153,6 +153,13 @@ Status CudaExecutor::captureInto(int64_t batch, BatchPlan &plan, Graph &graph) {
     return enqueued;
   }
   FUSION_RT_TRY(driver->check(ended, "cuStreamEndCapture"));
+  if (fills) {
+    Status replaced = fills->replaceIn(captured);
+    if (!replaced.ok()) {
+      driver->graphDestroy(captured);
+      return replaced;
+    }
+  }
   CUresult result = kSuccess;
   if (graph.executable) {
     CUgraphExecUpdateResultInfo info{};

@@ -50,6 +50,10 @@ static Status load(Driver &driver) {
                        " or later is needed; update the driver");
   FUSION_CUDA_ENTRIES(FUSION_CUDA_LOAD)
 #undef FUSION_CUDA_LOAD
+#define FUSION_CUDA_LOAD(name, symbol, ...)                                    \
+  driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library, symbol));
+  FUSION_CUDA_MORE_ENTRIES(FUSION_CUDA_LOAD)
+#undef FUSION_CUDA_LOAD
 
   CUresult result = driver.init(0);
   if (result == kErrorStub)

@@ -47,6 +47,7 @@ constexpr int kNotCapturing = 0, kCapturing = 1, kCaptureInvalidated = 2;
 /// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr int kLaunchEarly = 6;
 constexpr int kNodeKernel = 0; ///< CU_GRAPH_NODE_TYPE_KERNEL
+constexpr int kNodeFill = 2;   ///< CU_GRAPH_NODE_TYPE_MEMSET
 struct CUlaunchAttribute {
   int id, pad = 0;
   union {
@@ -119,6 +120,22 @@ struct CUstreamBatchMemOpParams {
   uint64_t pad;
 };
 constexpr unsigned kMostMemOps = 255; ///< in one batch
+
+/// CUDA_MEMSET_NODE_PARAMS
+struct CUmemsetNodeParams {
+  CUdeviceptr target;
+  size_t pitch; ///< bytes, of several rows
+  unsigned value, elementSize;
+  size_t width, height; ///< elements, rows
+};
+/// CUDA_KERNEL_NODE_PARAMS_v2
+struct CUkernelNodeParams {
+  CUfunction function;
+  unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;
+  void **parameters, **extra;
+  void *kernel;
+  CUcontext context;
+};
 
 struct CUgraphExecUpdateResultInfo {
   int result;
@@ -203,6 +220,21 @@ struct CUgraphExecUpdateResultInfo {
   ENTRY(graphExecDestroy, "cuGraphExecDestroy", CUgraphExec)                   \
   ENTRY(pointerGetAttribute, "cuPointerGetAttribute", void *, int, CUdeviceptr)
 
+/// Entries that can be done without.
+#define FUSION_CUDA_MORE_ENTRIES(ENTRY)                                        \
+  ENTRY(graphNodes, "cuGraphGetNodes", CUgraph, CUgraphNode *, size_t *)       \
+  ENTRY(graphFill, "cuGraphMemsetNodeGetParams", CUgraphNode,                  \
+        CUmemsetNodeParams *)                                                  \
+  ENTRY(graphBefore, "cuGraphNodeGetDependencies", CUgraphNode, CUgraphNode *, \
+        size_t *)                                                              \
+  ENTRY(graphAfter, "cuGraphNodeGetDependentNodes", CUgraphNode,               \
+        CUgraphNode *, size_t *)                                               \
+  ENTRY(graphAddKernel, "cuGraphAddKernelNode_v2", CUgraphNode *, CUgraph,     \
+        const CUgraphNode *, size_t, const CUkernelNodeParams *)               \
+  ENTRY(graphAddEdges, "cuGraphAddDependencies", CUgraph, const CUgraphNode *, \
+        const CUgraphNode *, size_t)                                           \
+  ENTRY(graphDestroyNode, "cuGraphDestroyNode", CUgraphNode)
+
 /// "13.0" of 13000.
 std::string versionText(int version);
 
@@ -211,6 +243,8 @@ struct Driver {
 #define FUSION_CUDA_DECLARE(name, symbol, ...)                                 \
   CUresult (*name)(__VA_ARGS__) = nullptr;
   FUSION_CUDA_ENTRIES(FUSION_CUDA_DECLARE)
+  /// Null if the driver has it not.
+  FUSION_CUDA_MORE_ENTRIES(FUSION_CUDA_DECLARE)
 #undef FUSION_CUDA_DECLARE
 
   int version = 0; ///< 13000: CUDA 13.0

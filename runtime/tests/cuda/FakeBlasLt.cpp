@@ -185,7 +185,7 @@ int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
 }
 int cublasLtMatmulAlgoCheck(LtHandle, LtDesc desc, LtLayout a, LtLayout b,
                             LtLayout c, LtLayout d,
-                            const LtAlgorithm *algorithm,
+                            const LtAlgorithm *,
                             LtHeuristicResult *result) {
   *result = {};
   result->workspaceSize = size_t(state().settings["workspace"]);

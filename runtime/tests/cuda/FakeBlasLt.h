@@ -18,7 +18,7 @@ struct FakeProduct {
   uint64_t swizzle;   ///< that it was set to
   int64_t epilogue;
   uint64_t workspaceSize; ///< bytes that it was given
-  int64_t units; ///< that it may take; 0: all
+  int64_t units;          ///< that it may take; 0: all
 };
 
 extern "C" {

@@ -153,17 +153,25 @@ CUresult cuMemcpy2DAsync_v2(const CUcopy2D *copy, CUstream stream) {
   ENTER("cuMemcpy2DAsync_v2", true);
   return submit(stream, {"rows", [copy = *copy] { return copyRows(copy); }});
 }
+/// A fill, as a memset of the driver's own.
+static CUresult submitFill(CUstream stream, CUdeviceptr target, unsigned value,
+                           unsigned size, size_t count) {
+  Step step{"fill", [=] {
+              ++state().counts["memset"];
+              return fill(target, &value, size, count);
+            }};
+  step.fill = {target, 0, value, size, count, 1};
+  return submit(stream, std::move(step));
+}
 CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count,
                          CUstream stream) {
   ENTER("cuMemsetD8Async", true);
-  return submit(stream,
-                {"fill", [=] { return fill(target, &value, 1, count); }});
+  return submitFill(stream, target, value, 1, count);
 }
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, size_t count,
                           CUstream stream) {
   ENTER("cuMemsetD32Async", true);
-  return submit(stream,
-                {"fill", [=] { return fill(target, &value, 4, count); }});
+  return submitFill(stream, target, value, 4, count);
 }
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                             int *keys, void **values) {
@@ -172,7 +180,8 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
   bool isPtx =
       !std::strncmp(text, "// PTX of the tests", 19) ||
       (!std::strncmp(text, "//", 2) &&
-       (std::strstr(text, kWaitKernel) || std::strstr(text, kReadKernel)));
+       (std::strstr(text, kWaitKernel) || std::strstr(text, kReadKernel) ||
+        std::strstr(text, kFillKernel)));
   if (!isPtx && std::strncmp(text, "cubin of the tests", 18) != 0) {
     for (unsigned i = 0; i < count; ++i)
       if (keys[i] == 5)
@@ -194,7 +203,7 @@ CUresult cuModuleUnload(CUmodule) {
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
   ENTER("cuModuleGetFunction", true);
   for (const char *known : {"relu", "add", "twice", "exponential", "poison",
-                            "spin", kWaitKernel, kReadKernel})
+                            "spin", kWaitKernel, kReadKernel, kFillKernel})
     if (!std::strcmp(name, known)) {
       const std::string &kept = *state().names.insert(name).first;
       *function =
@@ -307,11 +316,89 @@ CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int *status,
   *count = last.size();
   return kSuccess;
 }
+/// The step that is a node of the capture under way, or else of the last one.
+static Step &stepOf(CUgraphNode node) {
+  auto &steps =
+      state().capture ? state().capture->steps : state().edited->steps;
+  return steps.at(reinterpret_cast<uintptr_t>(node) - 1);
+}
 CUresult cuGraphNodeGetType(CUgraphNode node, int *type) {
   ENTER("cuGraphNodeGetType", true);
-  const auto &steps = state().capture->steps;
-  auto index = reinterpret_cast<uintptr_t>(node) - 1;
-  *type = steps.at(index).isKernel ? kNodeKernel : kNodeKernel + 1;
+  const Step &step = stepOf(node);
+  *type = step.isKernel     ? kNodeKernel
+          : step.fill.width ? kNodeFill
+                            : kNodeKernel + 1;
+  return kSuccess;
+}
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
+  ENTER("cuGraphGetNodes", true);
+  auto &steps = reinterpret_cast<FakeGraph *>(graph)->steps;
+  *count = steps.size();
+  for (size_t i = 0; nodes && i < steps.size(); ++i)
+    nodes[i] = reinterpret_cast<CUgraphNode>(i + 1);
+  return kSuccess;
+}
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode node,
+                                    CUmemsetNodeParams *fill) {
+  ENTER("cuGraphMemsetNodeGetParams", true);
+  *fill = stepOf(node).fill;
+  return fill->width ? kSuccess : kInvalidValue;
+}
+CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *before,
+                                    size_t *count) {
+  ENTER("cuGraphNodeGetDependencies", true);
+  const Step &step = stepOf(node);
+  *count = step.after.size();
+  if (before)
+    std::copy(step.after.begin(), step.after.end(), before);
+  return kSuccess;
+}
+CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *after,
+                                      size_t *count) {
+  ENTER("cuGraphNodeGetDependentNodes", true);
+  auto &steps = state().edited->steps;
+  *count = 0;
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (std::count(steps[i].after.begin(), steps[i].after.end(), node)) {
+      if (after)
+        after[*count] = reinterpret_cast<CUgraphNode>(i + 1);
+      ++*count;
+    }
+  return kSuccess;
+}
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph,
+                                 const CUgraphNode *before, size_t count,
+                                 const CUkernelNodeParams *kernel) {
+  ENTER("cuGraphAddKernelNode_v2", true);
+  auto **parameters = kernel->parameters;
+  CUdeviceptr target = *static_cast<CUdeviceptr *>(parameters[0]);
+  uint64_t words = *static_cast<uint64_t *>(parameters[1]);
+  unsigned value = *static_cast<unsigned *>(parameters[2]);
+  if (*reinterpret_cast<std::string *>(kernel->function) != kFillKernel ||
+      kernel->gridX == 0 || kernel->blockX == 0)
+    return kInvalidValue;
+  Step step{"kernel fusion_fill",
+            [=] { return fill(target, &value, 4, words); }, true};
+  step.after.assign(before, before + count);
+  auto &steps = reinterpret_cast<FakeGraph *>(graph)->steps;
+  steps.push_back(std::move(step));
+  *node = reinterpret_cast<CUgraphNode>(steps.size());
+  return kSuccess;
+}
+CUresult cuGraphAddDependencies(CUgraph, const CUgraphNode *from,
+                                const CUgraphNode *to, size_t count) {
+  ENTER("cuGraphAddDependencies", true);
+  for (size_t i = 0; i < count; ++i)
+    stepOf(to[i]).after.push_back(from[i]);
+  return kSuccess;
+}
+CUresult cuGraphDestroyNode(CUgraphNode node) {
+  ENTER("cuGraphDestroyNode", true);
+  for (Step &step : state().edited->steps)
+    step.after.erase(std::remove(step.after.begin(), step.after.end(), node),
+                     step.after.end());
+  stepOf(node) = {};
+  stepOf(node).isGone = true;
   return kSuccess;
 }
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
@@ -337,6 +424,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
       return kUnjoined;
   auto *made = new FakeGraph{std::move(capture->steps)};
   state().graphs.insert(made);
+  state().edited = made;
   ++state().live["graph"];
   *graph = reinterpret_cast<CUgraph>(made);
   return kSuccess;

@@ -258,6 +258,10 @@ static CUresult runReady(std::vector<Step> &steps, std::vector<bool> &isDone) {
     for (size_t i = 0; i < steps.size() && !fake.isHung; ++i) {
       if (isDone[i])
         continue;
+      if (steps[i].isGone) {
+        isDone[i] = progresses = true;
+        continue;
+      }
       uint64_t random = jitter == 0 ? ~uint64_t(0) : scrambled(jitter++);
       if (random >> 58 == 0)
         usleep(random >> 20 & 63);

@@ -41,6 +41,8 @@ struct Step {
   std::function<CUresult()> act;
   bool isKernel = false;
   std::vector<CUgraphNode> after; ///< captured: steps, by number from 1 on
+  CUmemsetNodeParams fill{};      ///< of a fill
+  bool isGone = false;            ///< out of the graph again
 };
 
 /// How far each stream of a capture is known to have come.
@@ -85,6 +87,7 @@ struct State {
   std::map<CUdeviceptr, Allocation> memory;
   std::set<CUstream> streams;
   std::set<FakeGraph *> graphs, executables;
+  FakeGraph *edited = nullptr; ///< what nodes are of: the last one captured
   std::unique_ptr<Capture> capture;
   std::deque<Step> pending;    ///< behind one that waits for another process
   std::set<std::string> names; ///< of functions, as handles
@@ -136,6 +139,8 @@ void storeWord(char *word, uint32_t value);
 CUresult runKernel(const std::string &name,
                    const std::vector<CUdeviceptr> &operands, uint64_t count);
 
+/// The kernel that fills words.
+constexpr const char *kFillKernel = "fusion_fill";
 /// The kernel that waits for other ranks.
 constexpr const char *kWaitKernel = "fusion_peer_wait";
 CUresult launchWait(const CUlaunchConfig &config, void **parameters);
