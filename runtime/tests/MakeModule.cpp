@@ -15,7 +15,44 @@
 
 using namespace fusion::rt;
 
+/// y = relu(x) of all ranks' x in rank order: a rank's own rows by a kernel,
+/// what the others hold by a move and a copy each, all to where its place says.
+static Module turnedModule(uint32_t ranks) {
+  const int64_t count = 32;
+  test::ModuleBuilder builder;
+  ByteRange x = builder.input("x", {count});
+  ByteRange y = builder.output("y", {count * ranks});
+  Program &program = builder.module.program;
+  program.mesh = {"m", {{"a", ranks}}};
+  program.inputs[0].sharding = {{0}};
+  program.outputs[0].sharding = {{}};
+  y.size = x.size;
+  ByteRange own = builder.scratch(x.size);
+  for (uint32_t shift = 0; shift < ranks; ++shift) {
+    program.turns.push_back({{0}, x.size, shift});
+    y.turn = shift + 1;
+    if (shift == 0) {
+      builder.launch(test::Relu, {x}, y, {0, count});
+      builder.launch(test::Relu, {x}, own, {0, count});
+      continue;
+    }
+    ByteRange moved = builder.scratch(x.size);
+    CollectiveCall call;
+    call.op = CollectiveOp::Permute;
+    call.axes = {0};
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      call.sources.push_back(rank);
+      call.targets.push_back((rank + ranks - shift) % ranks);
+    }
+    builder.collective(call, 0, {{count}}, {own}, {moved});
+    builder.copy(moved, y);
+  }
+  return builder.build();
+}
+
 static Module make(const std::string &kind) {
+  if (kind.compare(0, 7, "turned:") == 0)
+    return turnedModule(uint32_t(std::atoi(&kind[7])));
   if (kind.compare(0, 12, "collectives:") == 0)
     return test::collectivesModule(kind.substr(12));
   if (kind.compare(0, 5, "cuda:") == 0) {

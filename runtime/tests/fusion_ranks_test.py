@@ -59,6 +59,17 @@ class Ranks(unittest.TestCase):
                     f"{name} of rank {rank} of {sizes}")
         return module
 
+    def test_ranges_lie_where_the_rank_says(self):
+        for ranks in (2, 3):
+            module = make("turned:%d" % ranks, self.path / "t.fsn")
+            x = np.random.default_rng(ranks).integers(-4, 5, 32 * ranks)
+            np.save(self.path / "x.npy", x.astype("f4"))
+            self.expect(run(module, ranks, "--input",
+                        f"x={self.path}/x.npy", "--output-dir", self.out), 0)
+            for rank in range(ranks):
+                np.testing.assert_array_equal(self.load(rank, "y"),
+                                              np.maximum(x, 0))
+
     def test_every_collective_on_two_ranks(self):
         self.collectives((2,))
 
