@@ -100,7 +100,8 @@ static void checkReaders(PlannedCollective &planned,
 }
 
 bool fusion::leadsToReduction(Operation *op) {
-  while (isa<ElementwiseOpInterface>(op) && op->getNumResults() == 1 &&
+  while (isa<ElementwiseOpInterface, ReshapeOp>(op) &&
+         op->getNumResults() == 1 &&
          llvm::hasSingleElement(llvm::SmallPtrSet<Operation *, 4>(
              op->user_begin(), op->user_end())))
     op = *op->user_begin();
@@ -114,12 +115,16 @@ bool fusion::leadsToReduction(Operation *op) {
 static bool isReadInPlace(const PlannedCollective &planned) {
   if (planned.ranks != 2 || !isa<AllReduceOp>(planned.op))
     return false;
-  auto isPlain = [](Operation *user) {
-    return isa<ReshapeOp>(user) ||
-           (getOpFamily(user) == OpFamily::Elementwise &&
-            !leadsToReduction(user));
-  };
-  return llvm::all_of(planned.op->getUsers(), isPlain);
+  SmallVector<Operation *> readers(planned.op->getUsers());
+  while (!readers.empty()) {
+    Operation *reader = readers.pop_back_val();
+    if (isa<ReshapeOp>(reader))
+      llvm::append_range(readers, reader->getUsers());
+    else if (getOpFamily(reader) != OpFamily::Elementwise ||
+             leadsToReduction(reader))
+      return false;
+  }
+  return true;
 }
 
 /// Tensors that a reader adds: an update of as many fits the limits of a group.

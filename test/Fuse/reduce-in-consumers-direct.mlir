@@ -61,6 +61,33 @@ func.func @clipped(%x: tensor<2500xf32>, %w: tensor<2500xf32>) -> (tensor<2500xf
 
 // -----
 
+// The same in rows, as a clip cuts its sums.
+// REMARK: [Passed] transport-sum
+// REMARK-NOT: us_direct
+// REMARK: [Passed] transport-sum
+// REMARK-NOT: us_direct
+// REMARK: [Passed] transport-step
+// CHECK-LABEL: func @clipped_in_rows
+// CHECK: fusion.collective_permute %{{.*}} {fusion.transport = "peer"}
+// CHECK: fusion.collective_permute %{{.*}} {fusion.transport = "peer"}
+fusion.mesh @m(dp = 2)
+func.func @clipped_in_rows(%x: tensor<2500xf32>, %w: tensor<2500xf32>) -> (tensor<2500xf32>, tensor<50xf32>, tensor<2500xf32>, tensor<50xf32>) {
+  %0 = fusion.exp %x : tensor<2500xf32>
+  %1 = fusion.all_reduce sum, %0 on @m[dp] : tensor<2500xf32>
+  %2 = fusion.reshape %1 : tensor<2500xf32> to tensor<50x50xf32>
+  %3 = fusion.mul %2, %2 : tensor<50x50xf32>
+  %4 = fusion.reduce sum, %3 dims = [1] : tensor<50x50xf32>
+  %5 = fusion.sub %w, %1 : tensor<2500xf32>
+  %6 = fusion.all_reduce sum, %x on @m[dp] : tensor<2500xf32>
+  %7 = fusion.mul %6, %6 : tensor<2500xf32>
+  %8 = fusion.reshape %7 : tensor<2500xf32> to tensor<50x50xf32>
+  %9 = fusion.reduce sum, %8 dims = [1] : tensor<50x50xf32>
+  %10 = fusion.sub %w, %6 : tensor<2500xf32>
+  return %5, %4, %10, %9 : tensor<2500xf32>, tensor<50xf32>, tensor<2500xf32>, tensor<50xf32>
+}
+
+// -----
+
 // What is moved anyway is copied.
 // FORCED-LABEL: func @gather
 // FORCED: fusion.all_gather %{{.*}} {fusion.transport = "peer"}

@@ -102,8 +102,8 @@ Status GraphFills::replace(CUgraph graph, CUgraphNode node) const {
   void *parameters[] = {&fill.target, &count, &word};
   CUkernelNodeParams kernel{};
   kernel.function = function;
-  kernel.gridX =
-      unsigned(std::min<uint64_t>((count + kThreads - 1) / kThreads, kMostBlocks));
+  kernel.gridX = unsigned(
+      std::min<uint64_t>((count + kThreads - 1) / kThreads, kMostBlocks));
   kernel.gridY = kernel.gridZ = kernel.blockY = kernel.blockZ = 1;
   kernel.blockX = kThreads;
   kernel.parameters = parameters;
@@ -113,9 +113,9 @@ Status GraphFills::replace(CUgraph graph, CUgraphNode node) const {
                              "cuGraphAddKernelNode"));
   std::vector<CUgraphNode> from(after.size(), made);
   if (!after.empty())
-    FUSION_RT_TRY(driver.check(driver.graphAddEdges(graph, from.data(),
-                                                    after.data(), after.size()),
-                               "cuGraphAddDependencies"));
+    FUSION_RT_TRY(driver.check(
+        driver.graphAddEdges(graph, from.data(), after.data(), after.size()),
+        "cuGraphAddDependencies"));
   return driver.check(driver.graphDestroyNode(node), "cuGraphDestroyNode");
 }
 

@@ -184,8 +184,7 @@ int cublasLtMatmulAlgoGetHeuristic(LtHandle, LtDesc desc, LtLayout a,
   return 0;
 }
 int cublasLtMatmulAlgoCheck(LtHandle, LtDesc desc, LtLayout a, LtLayout b,
-                            LtLayout c, LtLayout d,
-                            const LtAlgorithm *,
+                            LtLayout c, LtLayout d, const LtAlgorithm *,
                             LtHeuristicResult *result) {
   *result = {};
   result->workspaceSize = size_t(state().settings["workspace"]);
