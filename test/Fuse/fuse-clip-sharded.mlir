@@ -8,7 +8,7 @@
 // CHECK:     %[[G:.*]] = fusion.reduce_scatter sum, {{.*}} : (tensor<512x256xf32>) -> tensor<256x256xf32>
 // CHECK-NOT: reduce_scatter
 // CHECK-NOT: fusion.mul {{.*}} : tensor<512x256xf32>
-// CHECK:     fusion.mul %[[A:.*]], %[[A]] : tensor<128x512xf32>
+// CHECK:     fusion.mul %[[A:.*]], %[[A]] : tensor<256x256xf32>
 // CHECK-NOT: fusion.mul
 // CHECK:     fusion.all_reduce sum, %{{.*}} on @mesh[dp]{{.*}} : tensor<f32>
 // CHECK-NOT: fusion.all_reduce
