@@ -162,9 +162,9 @@ namespace {
 
 /// Bytes of intermediate values along the block, an upper bound: what fusion
 /// keeps in registers is counted too.
-class LiveBytes {
+class UnfusedBytes {
 public:
-  LiveBytes(Block &block, const FusionLegality &legality);
+  UnfusedBytes(Block &block, const FusionLegality &legality);
 
   /// The peak from `op` to the last reader of its results if so many bytes more
   /// were alive there.
@@ -182,7 +182,7 @@ private:
 
 } // namespace
 
-LiveBytes::LiveBytes(Block &block, const FusionLegality &legality) {
+UnfusedBytes::UnfusedBytes(Block &block, const FusionLegality &legality) {
   for (Operation &op : block)
     numberOf.try_emplace(&op, numberOf.size());
   live.resize(numberOf.size() + 1);
@@ -213,13 +213,13 @@ LiveBytes::LiveBytes(Block &block, const FusionLegality &legality) {
   }
 }
 
-int64_t LiveBytes::getPeakWith(Operation *op, int64_t bytes) const {
+int64_t UnfusedBytes::getPeakWith(Operation *op, int64_t bytes) const {
   auto range = llvm::ArrayRef(live).slice(
       numberOf.lookup(op), getLastReader(op) - numberOf.lookup(op) + 1);
   return *llvm::max_element(range) + bytes;
 }
 
-void LiveBytes::add(Operation *op, int64_t bytes) {
+void UnfusedBytes::add(Operation *op, int64_t bytes) {
   for (unsigned i = numberOf.lookup(op); i <= getLastReader(op); ++i)
     peak = std::max(peak, live[i] += bytes);
 }
@@ -233,7 +233,7 @@ static void checkMemory(TransportPlan &plan, Block &block, int64_t limit,
       total += planned.extraBytes;
   if (total == 0)
     return;
-  LiveBytes live(block, legality);
+  UnfusedBytes live(block, legality);
   if (live.getPeak() + total <= limit)
     return;
   for (PlannedCollective &planned : plan.collectives) {
