@@ -52,6 +52,9 @@ ON_RANKS = {
     "collective_broadcast": MESH + function("%r = fusion.collective_broadcast %a root = 0 on @m[dp] : tensor<4xf32>"),
     "collective_permute": MESH + function(
         "%r = fusion.collective_permute %a sources = [0, 1] targets = [1, 0] on @m[dp] : tensor<4xf32>"),
+    "rank_concat": MESH + function(
+        "%s = fusion.collective_permute %a sources = [0, 1] targets = [1, 0] on @m[dp] : tensor<4xf32>\n"
+        "  %r = fusion.rank_concat %a, %s on @m[dp] : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>", "tensor<8xf32>"),
     "await": MESH + function(
         "%f = fusion.async stream = 1 -> tensor<4xf32> {\n    %s = fusion.all_reduce sum, %a on @m[dp] : tensor<4xf32>\n"
         "    fusion.yield %s : tensor<4xf32>\n  }\n  %r = fusion.await %f : !fusion.future<tensor<4xf32>>"),
@@ -149,9 +152,10 @@ def checkRanks(folder):
     for op, text in ON_RANKS.items():
         (folder / "ranks.mlir").write_text(text)
         run("fusion-compile", folder / "ranks.mlir", "--target=cuda:sm_90", "-o", folder / "ranks.fsn")
-        kind = "all_reduce" if op == "await" else op
+        kind = {"await": "all_reduce", "rank_concat": "collective_permute"}.get(op, op)
         inspected = run("fusion-run", "--inspect", folder / "ranks.fsn").stdout
-        checks.check(f"{op} compiles for two GPUs", f"collective '': {kind} " in inspected, inspected[-200:])
+        turns = len(re.findall(r"\+16 turn \d\]", inspected)) == (2 if op == "rank_concat" else 0)
+        checks.check(f"{op} compiles for two GPUs", f"collective '': {kind} " in inspected and turns, inspected[-200:])
 
 
 def checkEmitters(folder):
