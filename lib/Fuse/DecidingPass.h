@@ -7,25 +7,16 @@
 #ifndef FUSION_LIB_FUSE_DECIDINGPASS_H
 #define FUSION_LIB_FUSE_DECIDINGPASS_H
 
-#include "fusion/Analysis/CostModel.h"
 #include "fusion/Analysis/GraphFingerprint.h"
+#include "fusion/Analysis/PricedPass.h"
 #include "fusion/Fuse/FusionDecisions.h"
 
 namespace fusion {
 
 /// `PassBase` is a generated base with the options `device` and `costModel`.
-template <typename PassBase> class DecidingPass : public PassBase {
+template <typename PassBase> class DecidingPass : public PricedPass<PassBase> {
 public:
-  using PassBase::PassBase;
-
-  llvm::LogicalResult initialize(mlir::MLIRContext *context) override {
-    mlir::FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, this->device, this->costModel);
-    if (failed(loaded))
-      return mlir::failure();
-    model = std::move(*loaded);
-    return mlir::success();
-  }
+  using PricedPass<PassBase>::PricedPass;
 
 protected:
   /// Decides on the graph of a function.
@@ -52,9 +43,6 @@ protected:
         this->getOperation()->getParentOp());
     return record ? record->get().find(this->getOperation()) : nullptr;
   }
-
-  /// Shared by the copies of the pass, which run on functions side by side.
-  std::shared_ptr<CostModel> model;
 };
 
 } // namespace fusion

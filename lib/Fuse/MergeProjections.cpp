@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "Projections.h"
 #include "fusion/Analysis/Explain.h"
+#include "fusion/Analysis/PricedPass.h"
 #include "fusion/Analysis/RewriteProof.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/Weights.h"
@@ -130,17 +131,8 @@ static void reportSet(const ProjectionSet &set) {
 
 namespace {
 struct MergeProjections final
-    : fusion::impl::MergeProjectionsBase<MergeProjections> {
-  using Base::Base;
-
-  LogicalResult initialize(MLIRContext *context) override {
-    FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, device, costModel);
-    if (failed(loaded))
-      return failure();
-    model = std::move(*loaded);
-    return success();
-  }
+    : PricedPass<fusion::impl::MergeProjectionsBase<MergeProjections>> {
+  using PricedPass::PricedPass;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -233,6 +225,5 @@ struct MergeProjections final
   }
 
 private:
-  std::shared_ptr<CostModel> model;
 };
 } // namespace

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/CostModel.h"
 #include "fusion/Analysis/FusionLegality.h"
+#include "fusion/Analysis/PricedPass.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/IR/ErrorKind.h"
 
@@ -32,17 +33,8 @@ struct Priced {
   double us;
 };
 
-struct PrintCosts : fusion::impl::PrintCostsBase<PrintCosts> {
-  using PrintCostsBase::PrintCostsBase;
-
-  LogicalResult initialize(MLIRContext *context) override {
-    FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, device, costModel);
-    if (failed(loaded))
-      return failure();
-    model = std::move(*loaded);
-    return success();
-  }
+struct PrintCosts : PricedPass<fusion::impl::PrintCostsBase<PrintCosts>> {
+  using PricedPass::PricedPass;
 
   void runOnOperation() override {
     markAllAnalysesPreserved();
@@ -75,8 +67,6 @@ struct PrintCosts : fusion::impl::PrintCostsBase<PrintCosts> {
 
 private:
   LogicalResult write(func::FuncOp function, llvm::json::OStream &out) const;
-
-  std::shared_ptr<CostModel> model;
 };
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "MemoryOrder.h"
 #include "fusion/Analysis/BatchExtents.h"
 #include "fusion/Analysis/OverlapPlan.h"
+#include "fusion/Analysis/PricedPass.h"
 #include "fusion/IR/TensorData.h"
 #include "fusion/Schedule/Passes.h"
 
@@ -209,17 +210,9 @@ static void reorder(Block &block, ArrayRef<Operation *> order) {
 
 namespace {
 
-struct OrderForMemory final : fusion::impl::OrderForMemoryBase<OrderForMemory> {
-  using Base::Base;
-
-  LogicalResult initialize(MLIRContext *context) override {
-    FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, device, costModel);
-    if (failed(loaded))
-      return failure();
-    costs = std::move(*loaded);
-    return success();
-  }
+struct OrderForMemory final
+    : PricedPass<fusion::impl::OrderForMemoryBase<OrderForMemory>> {
+  using PricedPass::PricedPass;
 
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>(function);
@@ -236,7 +229,7 @@ struct OrderForMemory final : fusion::impl::OrderForMemoryBase<OrderForMemory> {
     Block &block = main.getBody().front();
     bool sends = !block.getOps<CommunicationOpInterface>().empty();
     FailureOr<Timeline> before = Timeline(), after = Timeline();
-    if (sends && failed(before = predictStep(main, *costs)))
+    if (sends && failed(before = predictStep(main, *model)))
       return signalPassFailure();
     SmallVector<Operation *> order, given;
     for (const Step &step : commands->getSteps())
@@ -244,7 +237,7 @@ struct OrderForMemory final : fusion::impl::OrderForMemoryBase<OrderForMemory> {
     for (unsigned step : plan.order)
       order.push_back(given[step]);
     reorder(block, order);
-    if (sends && failed(after = predictStep(main, *costs)))
+    if (sends && failed(after = predictStep(main, *model)))
       return signalPassFailure();
     auto options = remark::RemarkOpts::name("order-memory")
                        .category("fusion")
@@ -265,9 +258,6 @@ struct OrderForMemory final : fusion::impl::OrderForMemoryBase<OrderForMemory> {
         << remark::metric("PeakBefore", plan.peakBefore)
         << remark::metric("PeakAfter", plan.peakAfter);
   }
-
-private:
-  std::shared_ptr<CostModel> costs;
 };
 
 } // namespace

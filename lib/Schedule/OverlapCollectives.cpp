@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "RewriteOrder.h"
+#include "fusion/Analysis/PricedPass.h"
 #include "fusion/Schedule/Passes.h"
 
 #include "mlir/IR/Remarks.h"
@@ -27,17 +28,8 @@ static std::string formatUs(double us) {
 namespace {
 
 struct OverlapCollectives final
-    : fusion::impl::OverlapCollectivesBase<OverlapCollectives> {
-  using Base::Base;
-
-  LogicalResult initialize(MLIRContext *context) override {
-    FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, device, costModel);
-    if (failed(loaded))
-      return failure();
-    costs = std::move(*loaded);
-    return success();
-  }
+    : PricedPass<fusion::impl::OverlapCollectivesBase<OverlapCollectives>> {
+  using PricedPass::PricedPass;
 
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>(function);
@@ -45,8 +37,8 @@ struct OverlapCollectives final
         main->hasAttr(kOverlappedAttr) ||
         main.getBody().front().getOps<CommunicationOpInterface>().empty())
       return markAllAnalysesPreserved();
-    CommModel comms(costs->getDevice());
-    FailureOr<StepPrices> prices = StepPrices::create(main, *costs, comms);
+    CommModel comms(model->getDevice());
+    FailureOr<StepPrices> prices = StepPrices::create(main, *model, comms);
     if (failed(prices))
       return signalPassFailure();
     OverlapGraph graph(main, &*prices);
@@ -68,8 +60,6 @@ private:
               const OverlapPlan &plan);
   void report(func::FuncOp main, const OverlapGraph &graph,
               const OverlapPlan &plan);
-
-  std::shared_ptr<CostModel> costs;
 };
 
 } // namespace
@@ -77,7 +67,7 @@ private:
 void OverlapCollectives::refuse(func::FuncOp main, const OverlapGraph &graph,
                                 const OverlapPlan &plan) {
   bool isShared = false;
-  CommModel comms(costs->getDevice());
+  CommModel comms(model->getDevice());
   for (unsigned node = 0; node < graph.size(); ++node)
     isShared |=
         graph[node].isComm && comms.isSharedWithCompute(graph[node].price.link);

@@ -18,6 +18,7 @@
 #include "RewriteOrder.h"
 #include "fusion/Analysis/FusionLegality.h"
 #include "fusion/Analysis/OverlapPlan.h"
+#include "fusion/Analysis/PricedPass.h"
 #include "fusion/IR/ErrorKind.h"
 #include "fusion/Schedule/Passes.h"
 
@@ -283,17 +284,8 @@ static const Trial &choose(ArrayRef<Trial> trials, int64_t limit) {
 namespace {
 
 struct PrefetchAllGather final
-    : fusion::impl::PrefetchAllGatherBase<PrefetchAllGather> {
-  using Base::Base;
-
-  LogicalResult initialize(MLIRContext *context) override {
-    FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, device, costModel);
-    if (failed(loaded))
-      return failure();
-    costs = std::move(*loaded);
-    return success();
-  }
+    : PricedPass<fusion::impl::PrefetchAllGatherBase<PrefetchAllGather>> {
+  using PricedPass::PricedPass;
 
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>(function);
@@ -339,8 +331,6 @@ private:
   FailureOr<int64_t> findBudget(func::FuncOp main);
   void tell(func::FuncOp main, ArrayRef<Trial> trials, const Trial &best);
   void report(const Placed &placed);
-
-  std::shared_ptr<CostModel> costs;
 };
 
 } // namespace
@@ -357,17 +347,17 @@ FailureOr<int64_t> PrefetchAllGather::findBudget(func::FuncOp main) {
   int64_t most = findMostRead(graph, gathers);
   int64_t least = most > INT64_MAX / 2 ? INT64_MAX : 2 * most;
   // Nothing is known of links: keep little.
-  if (gathers.empty() || !costs->getDevice().comm)
+  if (gathers.empty() || !model->getDevice().comm)
     return least;
   int64_t limit = std::min<uint64_t>(memoryLimit, INT64_MAX);
   if (limit == 0) {
-    limit = costs->getDevice().memoryBytes;
+    limit = model->getDevice().memoryBytes;
     for (Value argument : main.getArguments())
       limit -= legality->getByteSize(argument);
   }
   SmallVector<Trial> trials;
   for (int64_t candidate : getCandidates(least, gathers)) {
-    std::optional<Trial> trial = tryBudget(main, candidate, *costs);
+    std::optional<Trial> trial = tryBudget(main, candidate, *model);
     if (trial)
       trials.push_back(*trial);
     else if (trials.empty())

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/CommSchedule.h"
+#include "fusion/Analysis/PricedPass.h"
 #include "fusion/Schedule/Passes.h"
 
 #include "mlir/IR/Remarks.h"
@@ -37,24 +38,15 @@ static bool isProduct(GroupOp group) {
 
 namespace {
 
-struct ShareUnits final : fusion::impl::ShareUnitsBase<ShareUnits> {
-  using Base::Base;
-
-  LogicalResult initialize(MLIRContext *context) override {
-    FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, device, costModel);
-    if (failed(loaded))
-      return failure();
-    costs = std::move(*loaded);
-    return success();
-  }
+struct ShareUnits final : PricedPass<fusion::impl::ShareUnitsBase<ShareUnits>> {
+  using PricedPass::PricedPass;
 
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>(function);
-    const DeviceModel &model = costs->getDevice();
-    if (!main || !llvm::hasSingleElement(main.getBody()) || !model.isGpu)
+    const DeviceModel &gpu = model->getDevice();
+    if (!main || !llvm::hasSingleElement(main.getBody()) || !gpu.isGpu)
       return markAllAnalysesPreserved();
-    CommModel comms(model);
+    CommModel comms(gpu);
     Builder builder(&getContext());
     llvm::SmallDenseMap<Value, int64_t> open; // future -> multiprocessors
     int64_t products = 0, widest = 0;
@@ -85,10 +77,10 @@ struct ShareUnits final : fusion::impl::ShareUnitsBase<ShareUnits> {
         int64_t most = 0;
         for (const auto &entry : open)
           most = std::max(most, entry.second);
-        if (most >= model.units)
+        if (most >= gpu.units)
           continue;
         NamedAttrList call(group->getAttrOfType<DictionaryAttr>("fusion.call"));
-        call.set(kCallUnits, builder.getI64IntegerAttr(model.units - most));
+        call.set(kCallUnits, builder.getI64IntegerAttr(gpu.units - most));
         group->setAttr("fusion.call", call.getDictionary(&getContext()));
         ++products;
       } else {
@@ -103,9 +95,6 @@ struct ShareUnits final : fusion::impl::ShareUnitsBase<ShareUnits> {
           << remark::metric("Products", products)
           << remark::metric("Multiprocessors", widest);
   }
-
-private:
-  std::shared_ptr<CostModel> costs;
 };
 
 } // namespace

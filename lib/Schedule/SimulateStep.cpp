@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "fusion/Analysis/CommSchedule.h"
+#include "fusion/Analysis/PricedPass.h"
 #include "fusion/Schedule/Passes.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -19,17 +20,9 @@ using namespace fusion;
 
 namespace {
 
-struct SimulateStep final : fusion::impl::SimulateStepBase<SimulateStep> {
-  using Base::Base;
-
-  LogicalResult initialize(MLIRContext *context) override {
-    FailureOr<std::unique_ptr<CostModel>> loaded =
-        loadCostModel(context, device, costModel);
-    if (failed(loaded))
-      return failure();
-    costs = std::move(*loaded);
-    return success();
-  }
+struct SimulateStep final
+    : PricedPass<fusion::impl::SimulateStepBase<SimulateStep>> {
+  using PricedPass::PricedPass;
 
   void runOnOperation() override {
     markAllAnalysesPreserved();
@@ -52,21 +45,18 @@ struct SimulateStep final : fusion::impl::SimulateStepBase<SimulateStep> {
           << ": give --mesh with so many, such as dp=" << uint64_t(ranks);
       return signalPassFailure();
     }
-    CommModel comms(costs->getDevice());
-    FailureOr<StepPrices> prices = StepPrices::create(main, *costs, comms);
+    CommModel comms(model->getDevice());
+    FailureOr<StepPrices> prices = StepPrices::create(main, *model, comms);
     if (failed(prices))
       return signalPassFailure();
     std::vector<TimedStep> steps = buildTimedSteps(main, *prices);
     std::string text;
     llvm::raw_string_ostream os(text);
     os << "@" << function << " on " << numRanks << " x "
-       << costs->getDevice().name << ": ";
+       << model->getDevice().name << ": ";
     simulate(steps, comms).print(os, steps);
     mlir::emitRemark(main.getLoc()) << StringRef(text).rtrim();
   }
-
-private:
-  std::shared_ptr<CostModel> costs;
 };
 
 } // namespace

@@ -27,8 +27,8 @@ constexpr Setting kSettings[] = {{kLtSwizzling, 1},    {kLtSwizzling, 2},
                                  {kLtSwizzling, 3},    {kLtClusterShape, 2},
                                  {kLtClusterShape, 3}, {kLtClusterShape, 5}};
 /// Operations of a product that is over before blocks that take turns by a
-/// counter would gain what the memset takes: 40 us of an H200, where that is
-/// 2 us, and 9 beside copies.
+/// counter gain what clearing it takes: 40 us of an H200. 19e9 took 29.0 us
+/// without and 30.6 with one, 137e9 191 and 182.
 constexpr double kMostWithoutCounter = 3e10;
 } // namespace
 

@@ -2,8 +2,8 @@
 //
 // Libraries clear counters of a few bytes ahead of their kernels. As a node of
 // a graph a memset starts and ends more slowly than a kernel, above all beside
-// copies between GPUs: some 5 us between two kernels alone, 8 to 12 beside
-// copies, where a kernel takes 3.
+// copies between GPUs: with the gaps around it 3.6 us between two products on
+// an H200, 7 in a step with copies and 12 while one runs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_RUNTIME_CUDA_GRAPHFILLS_H
