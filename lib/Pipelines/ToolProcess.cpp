@@ -19,7 +19,10 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -122,6 +125,9 @@ static void print(const char *text) {
 
 /// Runs before LLVM prints its stack dump.
 static void announceCrash(void *) {
+  static std::atomic<bool> isAnnounced{false};
+  if (isAnnounced.exchange(true))
+    return;
   killChildren();
   if (isAddressSpaceFull())
     endWithoutMemory(nullptr, nullptr, false);
@@ -145,6 +151,34 @@ static void endCrashed(void *) { _exit(int(rt::Code::Internal)); }
 static constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS,  SIGILL, SIGFPE,
                                         SIGABRT, SIGTRAP, SIGSYS};
 
+/// Where the thread was that crashed first.
+static void *frames[64];
+static std::atomic<int> frameCount{0};
+
+/// Ends a report that does not. LLVM sets and stops the process's alarm while
+/// it reports, so this is a timer of its own, made before it may be needed:
+/// timer_settime may be called from a handler, timer_create may not.
+static timer_t reportTimer;
+static bool hasReportTimer = false;
+
+static void limitReport(int seconds) {
+  struct itimerspec limit = {};
+  limit.it_value.tv_sec = seconds;
+  if (!hasReportTimer || timer_settime(reportTimer, 0, &limit, nullptr) != 0)
+    alarm(unsigned(seconds));
+}
+
+/// The report can't go on: the place is printed without a call of malloc.
+static void endStuckReport(int) {
+  int count = frameCount.exchange(0);
+  if (count == 0)
+    endCrashed(nullptr); // not known, or this is stuck too
+  limitReport(1);
+  print("Stack, without names of functions that are not exported:\n");
+  backtrace_symbols_fd(frames, count, 2);
+  endCrashed(nullptr);
+}
+
 /// LLVM's own handler takes itself away first, so that a second thread, which
 /// often crashes in the same way, would end the process by its signal.
 static void crash(int) {
@@ -152,14 +186,25 @@ static void crash(int) {
   pthread_t none{}, self = pthread_self();
   if (!first.compare_exchange_strong(none, self)) {
     if (none == self)
-      endCrashed(nullptr); // in the middle of the report
+      endStuckReport(0); // it crashed as well
     while (true)
       pause();
   }
-  // The report needs memory; a thread that crashed in malloc keeps its lock.
-  std::signal(SIGALRM, [](int) { endCrashed(nullptr); });
-  alarm(20);
+  struct sigaction action = {};
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_NODEFER;
+  action.sa_handler = endStuckReport;
+  sigaction(SIGALRM, &action, nullptr);
+  limitReport(1);
   llvm::sys::RunInterruptHandlers(); // removes files that LLVM was writing
+  announceCrash(nullptr);
+  frameCount = backtrace(frames, int(std::size(frames)));
+  // LLVM's report needs memory. A thread that crashed in malloc keeps its lock,
+  // which a block too large for the thread's own store asks for.
+  static void *volatile block;
+  block = std::malloc(4096);
+  std::free(block);
+  limitReport(20);
   llvm::sys::RunSignalHandlers();
   endCrashed(nullptr);
 }
@@ -185,6 +230,12 @@ ToolProcess::ToolProcess(int &argc, char **&argv)
     : init(argc, argv, /*InstallPipeSignalExitHandler=*/false) {
   setToolVersion(argv[0]);
   llvm::sys::AddSignalHandler(endCrashed, nullptr);
+  struct sigevent event = {};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGALRM;
+  hasReportTimer = timer_create(CLOCK_MONOTONIC, &event, &reportTimer) == 0;
+  void *place;
+  backtrace(&place, 1); // its first call loads a library
   for (int signal : kCrashSignals) {
     struct sigaction action = {};
     sigemptyset(&action.sa_mask);

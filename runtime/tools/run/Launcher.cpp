@@ -329,10 +329,11 @@ Status Launcher::endOf(uint32_t rank) {
 /// The first thing that ends the job, or ok.
 Status Launcher::findCause() {
   double now = monotonicSeconds();
+  // First: a rank that is told so ends, and may have by now.
+  FUSION_RT_TRY(hub.rejection());
   for (uint32_t rank = 0; rank < children.size(); ++rank)
     if (children[rank].ended && hub.ranks[rank].error.ok())
       FUSION_RT_TRY(endOf(rank));
-  FUSION_RT_TRY(hub.rejection());
   for (uint32_t rank = 0; rank < children.size(); ++rank) {
     const Hub::Rank &each = hub.ranks[rank];
     Child &child = children[rank];
