@@ -180,11 +180,15 @@ CommCost CommModel::predictTerms(CommOp op, double bytes,
   double rounds = op == CommOp::AllReduce ? 2 : 1;
   double hops = op == CommOp::Permute ? 1 : n - 1;
   double share = getRing(op, n).second;
+  bool sends = op == CommOp::Permute || op == CommOp::AllToAll;
   cost.us = INFINITY;
   auto offer = [&](llvm::StringRef algorithm, const CommProtocol &protocol,
                    double hopsUs, double wire) {
     double fixed = protocol.baseUs + hopsUs;
-    double us = fixed + 1e6 * wire / protocol.bandwidth;
+    double bandwidth = protocol.bandwidth;
+    if (sends && link.sendBandwidth > 0)
+      bandwidth = std::min(bandwidth, link.sendBandwidth);
+    double us = fixed + 1e6 * wire / bandwidth;
     if (us >= cost.us)
       return;
     cost.us = us;

@@ -39,9 +39,9 @@ Error DeviceReader::readProtocol(const json::Object &object, StringRef prefix,
 
 Error DeviceReader::readCommLink(const json::Object &object, StringRef prefix,
                                  CommLink &link) const {
-  if (Error error = checkKeys(
-          object, prefix, {"name", "alpha_us", "beta_gbs"},
-          {"devices", "base_us", "protocols", "shared_with", "units"}))
+  if (Error error = checkKeys(object, prefix, {"name", "alpha_us", "beta_gbs"},
+                              {"devices", "base_us", "protocols", "send_gbs",
+                               "shared_with", "units"}))
     return error;
   Expected<std::string> name = getText(object, prefix, "name");
   if (!name)
@@ -58,6 +58,13 @@ Error DeviceReader::readCommLink(const json::Object &object, StringRef prefix,
     if (!units)
       return units.takeError();
     link.units = *units;
+  }
+  if (object.get("send_gbs")) {
+    Expected<double> number =
+        getNumber(object, prefix, "send_gbs", /*mayBeZero=*/false);
+    if (!number)
+      return number.takeError();
+    link.sendBandwidth = *number * 1e9;
   }
   if (Error error = readProtocol(object, prefix, link.protocols.emplace_back()))
     return error;
@@ -358,6 +365,8 @@ void fusion::printComm(const DeviceComm &comm, json::OStream &out) {
         });
         if (link.units > 0)
           out.attribute("units", link.units);
+        if (link.sendBandwidth > 0)
+          out.attribute("send_gbs", link.sendBandwidth / 1e9);
       });
   });
   if (comm.transports.empty())

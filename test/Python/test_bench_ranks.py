@@ -102,8 +102,9 @@ def test_slow_device_has_another_link_and_no_measurements(tmp_path):
     base.write_text(json.dumps({"name": "x", "comm": {"transports": [1], "links": [
         {"name": "nvlink", "base_us": 8, "beta_gbs": 365, "protocols": [{}]}, {"name": "net", "beta_gbs": 10}]}}))
     made = json.loads(open(compiling.slow_device(str(base), str(tmp_path))).read())
-    assert made["comm"]["links"] == [{"name": "nvlink", "base_us": 40.0, "beta_gbs": 29.0, "units": compiling.SLOW_UNITS},
-                                     {"name": "net", "beta_gbs": 10}]
+    slow = {"name": "nvlink", "base_us": 40.0, "beta_gbs": 29.0, "units": compiling.SLOW_UNITS,
+            "send_gbs": compiling.SLOW_SEND_GBS}
+    assert made["comm"]["links"] == [slow, {"name": "net", "beta_gbs": 10}]
     assert "transports" not in made["comm"]
 
 

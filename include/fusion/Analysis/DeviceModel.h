@@ -97,6 +97,9 @@ struct CommLink {
   /// Multiprocessors that are enough for NCCL on this link: products beside it
   /// leave it so many. 0: NCCL takes what it likes, products take all.
   int64_t units = 0;
+  /// `send_gbs`, here in bytes a second: what permutes and all_to_alls reach,
+  /// which libraries send on fewer channels than a ring. 0: as the ring.
+  double sendBandwidth = 0;
 };
 
 /// Collectives, in the order of the names in a device file.

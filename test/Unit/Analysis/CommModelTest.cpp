@@ -262,6 +262,22 @@ TEST(CommModel, ALinkSaysWhatProductsLeave) {
   EXPECT_EQ(CommModel(makeDevice(kWire)).getUnits({4, 4}), 0);
 }
 
+// What ranks send to each other takes fewer channels than a ring.
+TEST(CommModel, ALinkSaysWhatSendsReach) {
+  CommModel model(makeDevice(R"({"slowdown_compute": 0, "slowdown_comm": 0,
+    "links": [{"name": "a", "alpha_us": 1, "beta_gbs": 100, "send_gbs": 50,
+               "protocols": [{"alpha_us": 1, "beta_gbs": 10}]}]})"));
+  const CommGroup pair{2, 2};
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::AllGather, 2e6, pair).us, 1 + 10);
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::Permute, 1e6, pair).us, 1 + 20);
+  EXPECT_DOUBLE_EQ(model.predict(CommOp::AllToAll, 2e6, pair).us, 1 + 20);
+  // No faster than the link.
+  CommModel fast(makeDevice(R"({"slowdown_compute": 0, "slowdown_comm": 0,
+    "links": [{"name": "a", "alpha_us": 1, "beta_gbs": 100,
+               "send_gbs": 500}]})"));
+  EXPECT_DOUBLE_EQ(fast.predict(CommOp::Permute, 1e6, pair).us, 1 + 10);
+}
+
 TEST(CommModel, BrokenBlocksAreTold) {
   EXPECT_EQ(parseError(R"({"slowdown_compute": 0, "slowdown_comm": 0})"),
             "d.json:16: missing key 'comm.links', device file, add it; a "
@@ -287,6 +303,10 @@ TEST(CommModel, BrokenBlocksAreTold) {
     "links": [{"name": "a", "alpha_us": 1, "beta_gbs": 1, "units": 100}]})"),
             "d.json:17: bad value of 'comm.links.0.units', device file, give "
             "less than the device's units");
+  EXPECT_EQ(parseError(R"({"slowdown_compute": 0, "slowdown_comm": 0,
+    "links": [{"name": "a", "alpha_us": 1, "beta_gbs": 1, "send_gbs": 0}]})"),
+            "d.json:17: bad value of 'comm.links.0.send_gbs', device file, "
+            "give a number above 0");
 }
 
 TEST(Timeline, HiddenCommunicationSlowsKernels) {
