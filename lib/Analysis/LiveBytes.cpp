@@ -111,7 +111,7 @@ void LiveBytes::Builder::forEachOp(
 
 /// Whether the result has the bytes of the operand in its place.
 bool LiveBytes::Builder::isView(Operation *op) {
-  if (isa<ReshapeOp, AfterOp>(op))
+  if (isa<ReshapeOp, RankSliceOp, AfterOp>(op))
     return true;
   auto group = dyn_cast<GroupOp>(op);
   if (!group || group.getKernelAttr())

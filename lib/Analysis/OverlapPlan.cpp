@@ -42,7 +42,7 @@ unsigned fusion::getCommStream(Operation *op) {
 
 bool OverlapGraph::isLazy(Operation *op) {
   // What only orders ops is gone before anything is scheduled.
-  return isa<ConstantOp, GetParameterOp, ReshapeOp, AfterOp>(op) ||
+  return isa<ConstantOp, GetParameterOp, ReshapeOp, RankSliceOp, AfterOp>(op) ||
          (isa<GroupOp>(op) && op->hasAttr(kViewAttr));
 }
 

@@ -37,6 +37,12 @@ int64_t codegen::findAlignment(Value value) {
   int64_t alignment = kPlannedAlignment;
   while (true) {
     value = getBuffer(value);
+    if (auto slice = value.getDefiningOp<RankSliceOp>()) {
+      for (int64_t bytes : {slice.getStartBytes(), slice.getPartBytes()})
+        alignment = std::gcd(alignment, bytes);
+      value = slice.getInput();
+      continue;
+    }
     auto group = value.getDefiningOp<GroupOp>();
     auto views = group ? group->getAttrOfType<DenseI64ArrayAttr>(kViewAttr)
                        : DenseI64ArrayAttr();

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ShapeInference.h"
+#include "fusion/IR/TensorData.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -141,6 +142,48 @@ LogicalResult RankConcatOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError("has an operand with rows of two ranks: [")
              << first << ", " << first + count << ") in parts of " << part;
   }
+  return success();
+}
+
+/// Bytes of so many rows of `type`.
+static int64_t countRowBytes(RankedTensorType type, int64_t rows) {
+  int64_t bytes = rows * getElementBytes(type.getElementType());
+  for (int64_t size : type.getShape().drop_front())
+    bytes *= size;
+  return bytes;
+}
+
+int64_t RankSliceOp::getStartBytes() {
+  return countRowBytes(getInput().getType(), int64_t(getStart()));
+}
+
+int64_t RankSliceOp::getPartBytes() {
+  auto type = getResult().getType();
+  return countRowBytes(type, type.getDimSize(0));
+}
+
+LogicalResult RankSliceOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<int64_t> size = groupSize(*this, symbols);
+  if (failed(size))
+    return failure();
+  RankedTensorType type = getInput().getType(), result = getResult().getType();
+  if (!type.hasStaticShape() || type.getRank() < 1)
+    return emitOpError("needs a static shape with rows, not ") << type;
+  if (!result.hasStaticShape() || result.getRank() != type.getRank() ||
+      result.getElementType() != type.getElementType() ||
+      result.getShape().drop_front() != type.getShape().drop_front())
+    return emitOpError("has a result ")
+           << result << " that does not hold rows of " << type;
+  int64_t rows = type.getDimSize(0), part = result.getDimSize(0),
+          start = int64_t(getStart());
+  if (start < 0 || start > rows || part > (rows - start) / *size)
+    return emitOpError("takes ")
+           << *size << " parts of " << part << " rows from row " << start
+           << " on, but there are " << rows;
+  if (getStartBytes() % kAlignment != 0 || getPartBytes() % kAlignment != 0)
+    return emitOpError("has parts of ")
+           << getPartBytes() << " bytes from byte " << getStartBytes()
+           << " on; both must be multiples of " << kAlignment;
   return success();
 }
 

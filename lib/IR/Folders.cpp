@@ -124,6 +124,13 @@ OpFoldResult RankConcatOp::fold(FoldAdaptor) {
              : OpFoldResult();
 }
 
+OpFoldResult RankSliceOp::fold(FoldAdaptor adaptor) {
+  // All rows, of a group of one rank.
+  if (getInput().getType() == getResult().getType())
+    return getInput();
+  return resizeSplat(adaptor.getInput(), getResult().getType());
+}
+
 OpFoldResult ConcatOp::fold(FoldAdaptor adaptor) {
   int64_t axis = getAxis();
   auto isEmpty = [&](Value input) {

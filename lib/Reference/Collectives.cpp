@@ -260,6 +260,25 @@ evaluateRankConcat(RankConcatOp op, Tensors inputs, const OpContext &context) {
   return y;
 }
 
+static llvm::Expected<Tensor> evaluateRankSlice(RankSliceOp op, Tensors inputs,
+                                                const OpContext &context) {
+  llvm::Expected<Group> group = getGroup(op, context);
+  if (!group)
+    return group.takeError();
+  llvm::Expected<Tensor> y = context.allocate(
+      inputs[0].getKind(), Shape(op.getResult().getType().getShape()));
+  if (!y)
+    return y;
+  int64_t rowSize = 1;
+  for (int64_t size : op.getResult().getType().getShape().drop_front())
+    rowSize *= size;
+  int64_t from =
+      int64_t(op.getStart()) * rowSize + group->position * y->getNumElements();
+  for (int64_t i = 0; i < y->getNumElements(); ++i)
+    y->setFrom(i, inputs[0], from + i);
+  return y;
+}
+
 static Results evaluateAllReduce(AllReduceOp op, Tensors inputs,
                                  const OpContext &context) {
   return exchange(op, stringifyReduceKind(op.getKind()), inputs, context,
@@ -341,6 +360,7 @@ static Results evaluatePermute(CollectivePermuteOp op, Tensors inputs,
 void fusion::reference::addCollectiveRules(RuleTable &rules) {
   rules.add(evaluateAxisIndex);
   rules.add(evaluateRankConcat);
+  rules.add(evaluateRankSlice);
   rules.add(evaluateAllReduce);
   rules.add(evaluateReduceScatter);
   rules.add(evaluateAllGather);

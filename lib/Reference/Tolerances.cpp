@@ -36,7 +36,7 @@ fusion::reference::getAccuracyClass(mlir::Operation *op) {
                 IsNanOp, IsInfOp, NegOp, AbsOp, SignOp, CeilOp, FloorOp,
                 RoundOp, NotOp, ReluOp, MaxOp, MinOp, RemOp, AndOp, OrOp, XorOp,
                 ShiftLeftOp, ShiftRightOp, AxisIndexOp, RankConcatOp,
-                AllGatherOp, AllToAllOp, CollectiveBroadcastOp,
+                RankSliceOp, AllGatherOp, AllToAllOp, CollectiveBroadcastOp,
                 CollectivePermuteOp>([](auto) { return AccuracyClass::Exact; })
           .Case<AddOp, SubOp, MulOp, DivOp, SqrtOp, ReciprocalOp>(
               [](auto) { return AccuracyClass::Rounded; })

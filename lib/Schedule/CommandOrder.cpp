@@ -28,9 +28,26 @@ Value fusion::rootOf(Value value) {
 Value fusion::baseOf(Value value) {
   while (true) {
     value = rootOf(value);
+    if (auto slice = value.getDefiningOp<RankSliceOp>()) {
+      value = slice.getInput();
+      continue;
+    }
     auto view = value.getDefiningOp<GroupOp>();
     if (!view || !view->hasAttr(kViewAttr))
       return value;
+    value = view.getInputs()[cast<OpResult>(value).getResultNumber()];
+  }
+}
+
+/// Whether `value` is a part of another that a rank's place decides.
+static bool isTurned(Value value) {
+  while (true) {
+    value = rootOf(value);
+    if (value.getDefiningOp<RankSliceOp>())
+      return true;
+    auto view = value.getDefiningOp<GroupOp>();
+    if (!view || !view->hasAttr(kViewAttr))
+      return false;
     value = view.getInputs()[cast<OpResult>(value).getResultNumber()];
   }
 }
@@ -39,6 +56,9 @@ std::optional<int64_t> fusion::offsetInBase(Value value) {
   int64_t offset = 0;
   while (true) {
     value = rootOf(value);
+    // Where it begins, a rank's place decides.
+    if (value.getDefiningOp<RankSliceOp>())
+      return std::nullopt;
     auto view = value.getDefiningOp<GroupOp>();
     if (!view || !view->hasAttr(kViewAttr))
       return offset;
@@ -84,7 +104,7 @@ LogicalResult CommandOrder::addRegion(AsyncOp async) {
 }
 
 LogicalResult CommandOrder::addOp(Operation &op, AsyncOp region) {
-  if (isa<ConstantOp, GetParameterOp, ReshapeOp>(op))
+  if (isa<ConstantOp, GetParameterOp, ReshapeOp, RankSliceOp>(op))
     return success();
   auto group = dyn_cast<GroupOp>(op);
   if (group && group->hasAttr(kViewAttr))
@@ -114,6 +134,11 @@ LogicalResult CommandOrder::addOp(Operation &op, AsyncOp region) {
       {&op, region ? int64_t(region.getStream()) : 0, region, position});
   if (await)
     return success();
+  if (!group && !isa<RankConcatOp>(op))
+    for (Value operand : op.getOperands())
+      if (isTurned(operand))
+        return op.emitError("an operand lies elsewhere on each rank: compute "
+                            "it, without 'fusion.rank_slice'");
   for (Value operand : op.getOperands()) {
     SmallVector<int64_t, 2> &list = uses[baseOf(operand)];
     if (list.empty() || list.back() != position)
@@ -134,7 +159,7 @@ FailureOr<CommandOrder> CommandOrder::analyze(func::FuncOp function) {
     if (baseOf(value) != rootOf(value))
       return emitError(value.getLoc(),
                        "a result can't be a view of another value: compute "
-                       "it, without 'fusion.view'");
+                       "it, without 'fusion.view' or 'fusion.rank_slice'");
   // A region's await comes behind its steps, and so does that of the region
   // that the await is in. A stream's commands are done in order: what waits for
   // a later one waits for this one too.

@@ -30,12 +30,12 @@ inline constexpr llvm::StringLiteral kPrefetchBudgetAttr =
 /// The producer behind reshapes and awaits: its value has the same bytes.
 mlir::Value rootOf(mlir::Value value);
 
-/// The producer behind reshapes, awaits and slices that are views: its value
-/// has these bytes among its own.
+/// The producer behind reshapes, awaits and parts that are views: its value has
+/// these bytes among its own.
 mlir::Value baseOf(mlir::Value value);
 
 /// Bytes of `baseOf(value)` that `value` has: an offset, or nullopt if an
-/// offset of a view between them is missing.
+/// offset of a view between them is missing or differs from rank to rank.
 std::optional<int64_t> offsetInBase(mlir::Value value);
 
 /// Pairs (output, input) of `op` where the output may be computed over the

@@ -111,6 +111,7 @@ private:
   /// Plans the arena.
   void placeBuffers();
   mlir::LogicalResult bindView(GroupOp group);
+  mlir::LogicalResult bindRankSlice(RankSliceOp slice);
   /// Finds the values that are computed where they lie in another.
   mlir::LogicalResult findPieces();
   /// Of the operands of a concat in rank order, those that can be computed in

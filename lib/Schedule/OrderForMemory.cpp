@@ -175,7 +175,8 @@ static bool isFree(func::FuncOp function) {
                          group->hasAttr(kPiecesAttr) ||
                          group->hasAttr("fusion.call"));
                return isa<CommunicationOpInterface, AxisIndexOp, RankConcatOp,
-                          ConstantOp, GetParameterOp, ReshapeOp>(op);
+                          RankSliceOp, ConstantOp, GetParameterOp, ReshapeOp>(
+                   op);
              });
 }
 

@@ -128,6 +128,24 @@ LogicalResult MemoryPlanner::bindView(GroupOp group) {
   return success();
 }
 
+/// The rank's part lies in the input; its turn says how far behind the first.
+LogicalResult MemoryPlanner::bindRankSlice(RankSliceOp slice) {
+  FailureOr<int64_t> bytes = bytesOf(slice.getResult());
+  if (failed(bytes))
+    return failure();
+  Storage storage = storages[storageOf(slice.getInput())];
+  if (storage.turn)
+    return slice.emitError("takes a part of what lies elsewhere on each rank");
+  storage.offset += slice.getStartBytes();
+  storage.size = *bytes;
+  if (*bytes > 0)
+    storage.turn =
+        TurnAttr::get(slice.getContext(), *bytes, 0, slice.getAxes());
+  viewBytes += *bytes;
+  valueStorage[slice.getResult()] = add(storage);
+  return success();
+}
+
 /// Whether nobody reads those bytes of a larger value that `part` is once `op`
 /// has: the parts of a gradient that several reductions share stay where they
 /// are.
@@ -272,6 +290,8 @@ LogicalResult MemoryPlanner::bindValues() {
     else if (auto group = dyn_cast<GroupOp>(op);
              group && group->hasAttr(kViewAttr))
       return bindView(group);
+    else if (auto slice = dyn_cast<RankSliceOp>(op))
+      return bindRankSlice(slice);
     else if (isa<AwaitOp>(op))
       for (Value value : op.getResults())
         valueStorage[value] = storageOf(rootOf(value));

@@ -114,8 +114,10 @@ std::string Uniformity::explain(Value value) {
     }
     if (isSameOnAll(op))
       continue;
-    if (isa<RankConcatOp>(op))
-      return "'fusion.rank_concat', which goes by the rank's own position";
+    if (isa<RankConcatOp, RankSliceOp>(op))
+      return ("'" + op->getName().getStringRef() +
+              "', which goes by the rank's own position")
+          .str();
     if (isa<AxisIndexOp>(op))
       return "'fusion.axis_index', the rank's own position";
     if (isa<CommunicationOpInterface>(op))
@@ -197,7 +199,8 @@ static LogicalResult checkBudget(func::FuncOp function) {
           Operation *top = block.findAncestorOpInBlock(*user);
           if (top && position[top] > position[last])
             last = top;
-          if (isa<AwaitOp, ReshapeOp>(user) || user->hasAttr(kViewAttr))
+          if (isa<AwaitOp, ReshapeOp, RankSliceOp>(user) ||
+              user->hasAttr(kViewAttr))
             stack.push_back(user);
         }
       come[async] += bytes;

@@ -560,3 +560,113 @@ func.func @test(%a: tensor<2x4xf32>) {
   %r = fusion.rank_concat %a, %a, %a on @m[tp] : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<6x4xf32>
   return
 }
+
+// -----
+
+// rank_slice C1: axes of the mesh.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{the mesh has no axis 'pp'}}
+  %r = fusion.rank_slice %a start = 0 on @m[pp] : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+// rank_slice C2: shapes are static.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<?x4xf32>) {
+  // expected-error @+1 {{needs a static shape with rows, not 'tensor<?x4xf32>'}}
+  %r = fusion.rank_slice %a start = 0 on @m[tp] : (tensor<?x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+// rank_slice C2: there are rows.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<f32>) {
+  // expected-error @+1 {{needs a static shape with rows, not 'tensor<f32>'}}
+  %r = fusion.rank_slice %a start = 0 on @m[tp] : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+// rank_slice C2: only the first dimension differs.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{has a result 'tensor<4x8xf32>' that does not hold rows of 'tensor<8x4xf32>'}}
+  %r = fusion.rank_slice %a start = 0 on @m[tp] : (tensor<8x4xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// rank_slice C2: one element type.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{has a result 'tensor<4x4xi32>' that does not hold rows of 'tensor<8x4xf32>'}}
+  %r = fusion.rank_slice %a start = 0 on @m[tp] : (tensor<8x4xf32>) -> tensor<4x4xi32>
+  return
+}
+
+// -----
+
+// rank_slice C3: a part for each rank.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{takes 4 parts of 3 rows from row 0 on, but there are 8}}
+  %r = fusion.rank_slice %a start = 0 on @m[dp] : (tensor<8x4xf32>) -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
+// rank_slice C3: behind the first rows.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{takes 2 parts of 4 rows from row 1 on, but there are 8}}
+  %r = fusion.rank_slice %a start = 1 on @m[tp] : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+// rank_slice C3: from a row on.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{takes 2 parts of 0 rows from row 9 on, but there are 8}}
+  %r = fusion.rank_slice %a start = 9 on @m[tp] : (tensor<8x4xf32>) -> tensor<0x4xf32>
+  return
+}
+
+// -----
+
+// rank_slice C4: aligned parts.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<8x3xf32>) {
+  // expected-error @+1 {{has parts of 36 bytes from byte 0 on; both must be multiples of 16}}
+  %r = fusion.rank_slice %a start = 0 on @m[tp] : (tensor<8x3xf32>) -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
+// rank_slice C4: an aligned first part.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<9x2xf32>) {
+  // expected-error @+1 {{has parts of 32 bytes from byte 8 on; both must be multiples of 16}}
+  %r = fusion.rank_slice %a start = 1 on @m[tp] : (tensor<9x2xf32>) -> tensor<4x2xf32>
+  return
+}

@@ -70,6 +70,15 @@ func.func @point_to_point(%a: tensor<4xf32>, %b: tensor<i1>) {
   return
 }
 
+// CHECK-LABEL: @rank_slice
+func.func @rank_slice(%a: tensor<9x4xf32>, %b: tensor<32xbf16>) {
+  // CHECK: fusion.rank_slice %{{.*}} start = 1 on @m[tp] : (tensor<9x4xf32>) -> tensor<4x4xf32>
+  %0 = fusion.rank_slice %a start = 1 on @m[tp] : (tensor<9x4xf32>) -> tensor<4x4xf32>
+  // CHECK: fusion.rank_slice %{{.*}} start = 0 on @m[dp, tp] : (tensor<32xbf16>) -> tensor<0xbf16>
+  %1 = fusion.rank_slice %b start = 0 on @m[dp, tp] : (tensor<32xbf16>) -> tensor<0xbf16>
+  return
+}
+
 // CHECK-LABEL: @rank_concat
 func.func @rank_concat(%a: tensor<2x4xf32>, %b: tensor<1x4xf32>, %c: tensor<i1>, %d: tensor<3xi1>) {
   // CHECK: fusion.rank_concat %{{.*}}, %{{.*}}, %{{.*}} on @m[tp] : (tensor<2x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>

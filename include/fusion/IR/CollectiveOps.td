@@ -79,6 +79,37 @@ def Fusion_RankConcatOp : Fusion_PureOp<"rank_concat", [DeclareOpInterfaceMethod
   let hasFolder = 1;
 }
 
+def Fusion_RankSliceOp : Fusion_PureOp<"rank_slice", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "this rank's part of a tensor's rows";
+  let description = [{
+    From row `start` on, the first dimension has a part of p rows for each rank of
+    the group, in their order; the result is this rank's: on rank r,
+    `result[i] = input[start + r * p + i]`. Rows before and behind all parts are no
+    rank's. Pure, but it differs from rank to rank; no bytes are moved.
+
+    Constraints: C1 the mesh has the axes; C2 static shapes of one element type that
+    differ in the first dimension only; C3 the parts of all ranks are rows of the
+    operand; C4 a part, and what is in front of the first one, are multiples of 16
+    bytes, which kernels expect of addresses.
+
+    Example:
+    ```mlir
+    %y = fusion.rank_slice %x start = 0 on @m[tp] : (tensor<8x4xf32>) -> tensor<4x4xf32>
+    ```
+  }];
+  let arguments = (ins Fusion_Tensor:$input, I64Attr:$start, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Fusion_Tensor:$result);
+  let assemblyFormat = "$input `start` `=` $start `on` custom<MeshGroup>($mesh, $axes) attr-dict `:` functional-type($input, $result)";
+  let extraClassDeclaration = [{
+    /// What part addresses are multiples of, in bytes.
+    static constexpr int64_t kAlignment = 16;
+    /// Bytes of the input in front of the first part, and of a part.
+    int64_t getStartBytes();
+    int64_t getPartBytes();
+  }];
+  let hasFolder = 1;
+}
+
 /// A collective: variadic operands (a bucket is one op), results one to one.
 class Fusion_CollectiveOp<string mnemonic, list<Trait> traits = []>
     : Fusion_Op<mnemonic, !listconcat([

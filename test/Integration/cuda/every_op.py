@@ -28,8 +28,8 @@ STRUCTURE = {"parameter": "declares what get_parameter reads", "yield": "ends a 
 MESH = "fusion.mesh @m(dp = 2)\n"
 
 
-def function(body, result="tensor<4xf32>"):
-    return f"func.func @main(%a: tensor<4xf32>) -> {result} {{\n  {body}\n  return %r : {result}\n}}\n"
+def function(body, result="tensor<4xf32>", operand="tensor<4xf32>"):
+    return f"func.func @main(%a: {operand}) -> {result} {{\n  {body}\n  return %r : {result}\n}}\n"
 
 
 def command(text):
@@ -55,6 +55,10 @@ ON_RANKS = {
     "rank_concat": MESH + function(
         "%s = fusion.collective_permute %a sources = [0, 1] targets = [1, 0] on @m[dp] : tensor<4xf32>\n"
         "  %r = fusion.rank_concat %a, %s on @m[dp] : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>", "tensor<8xf32>"),
+    "rank_slice": MESH + function(
+        "%s = fusion.all_reduce sum, %a on @m[dp] : tensor<8xf32>\n"
+        "  %p = fusion.rank_slice %s start = 0 on @m[dp] : (tensor<8xf32>) -> tensor<4xf32>\n"
+        "  %r = fusion.neg %p : tensor<4xf32>", operand="tensor<8xf32>"),
     "await": MESH + function(
         "%f = fusion.async stream = 1 -> tensor<4xf32> {\n    %s = fusion.all_reduce sum, %a on @m[dp] : tensor<4xf32>\n"
         "    fusion.yield %s : tensor<4xf32>\n  }\n  %r = fusion.await %f : !fusion.future<tensor<4xf32>>"),
@@ -152,9 +156,9 @@ def checkRanks(folder):
     for op, text in ON_RANKS.items():
         (folder / "ranks.mlir").write_text(text)
         run("fusion-compile", folder / "ranks.mlir", "--target=cuda:sm_90", "-o", folder / "ranks.fsn")
-        kind = {"await": "all_reduce", "rank_concat": "collective_permute"}.get(op, op)
+        kind = {"await": "all_reduce", "rank_concat": "collective_permute", "rank_slice": "all_reduce"}.get(op, op)
         inspected = run("fusion-run", "--inspect", folder / "ranks.fsn").stdout
-        turns = len(re.findall(r"\+16 turn \d\]", inspected)) == (2 if op == "rank_concat" else 0)
+        turns = len(re.findall(r"\+16 turn \d\]", inspected)) == {"rank_concat": 2, "rank_slice": 1}.get(op, 0)
         checks.check(f"{op} compiles for two GPUs", f"collective '': {kind} " in inspected and turns, inspected[-200:])
 
 

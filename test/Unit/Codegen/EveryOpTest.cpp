@@ -534,6 +534,7 @@ TEST(EveryOpList, CoversTheDialect) {
                                   "fusion.collective_permute",
                                   "fusion.axis_index",
                                   "fusion.rank_concat",
+                                  "fusion.rank_slice",
                                   "fusion.program",
                                   "fusion.segment",
                                   "fusion.content",

@@ -227,6 +227,40 @@ TEST(Collectives, RankConcatIsInRankOrder) {
   }
 }
 
+// Each rank's part, one behind the other from a row on; what is in front and
+// behind is no rank's.
+TEST(Collectives, RankSliceIsTheRanksPart) {
+  auto slice = [](const std::string &axes) {
+    std::vector<std::vector<Tensor>> inputs;
+    for (unsigned rank = 0; rank < 6; ++rank) {
+      Tensor x = smallIntegers(ElementKind::I64, {8, 2}, rank);
+      for (int64_t i = 0; i < x.getNumElements(); ++i)
+        x.setInt(i, i);
+      inputs.push_back({x});
+    }
+    return evaluateOnRanks(
+        "fusion.mesh @m(dp = 2, tp = 3)\n" +
+            makeModule("%x: tensor<8x2xi64>",
+                       "fusion.rank_slice %x start = 1 on @m[" + axes +
+                           "] : (tensor<8x2xi64>) -> tensor<1x2xi64>",
+                       "tensor<1x2xi64>"),
+        inputs);
+  };
+  auto rows = [&](const std::string &axes) {
+    Outcome y = slice(axes);
+    EXPECT_EQ(y.error, "");
+    std::vector<int64_t> first;
+    for (const auto &rank : y.ranks) {
+      EXPECT_EQ(rank[0].getInt(1), rank[0].getInt(0) + 1);
+      first.push_back(rank[0].getInt(0) / 2);
+    }
+    return first;
+  };
+  EXPECT_EQ(rows("dp"), (std::vector<int64_t>{1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(rows("tp"), (std::vector<int64_t>{1, 2, 3, 1, 2, 3}));
+  EXPECT_EQ(rows("tp, dp"), (std::vector<int64_t>{1, 3, 5, 2, 4, 6}));
+}
+
 // A rank's place is the one along the op's axes, in their order: with dp = 2
 // and tp = 2 it is rank 2 that stands behind rank 0 along dp.
 TEST(Collectives, RankConcatGoesByTheGroup) {
