@@ -5,9 +5,10 @@
 // ASPLOS 2023). Two ways to compute beside what is sent:
 //
 //  - own rows first: the product of this rank's rows needs no other rank. Those
-//    of the others come by moves, one for each, and are multiplied as they
-//    arrive. Which rows of the result a product has depends on the rank:
-//    `fusion.rank_concat`.
+//    of the others are multiplied as they arrive: by moves, one for each rank;
+//    or by gathers of some rows of each rank's part, which bring own rows once
+//    more, where the link carries them faster (`fusion.rank_slice`). Which rows
+//    of the result a product has depends on the rank: `fusion.rank_concat`.
 //  - chunks: gathers of some rows of each rank's part, one sent while another
 //    is multiplied; no rank's program depends on its place.
 //
@@ -36,8 +37,6 @@ using namespace fusion;
 
 /// On the collectives and concats that this pass made.
 static constexpr llvm::StringLiteral kChunkAttr = "fusion.chunk";
-/// A gain below this share of the time is none that a model can promise.
-static constexpr double kLeastGain = 0.03;
 
 namespace {
 
@@ -228,12 +227,10 @@ Value ChunkedGather::takePiece(OpBuilder &builder, Value value, unsigned piece,
   return takeRows(builder, value, 0, count);
 }
 
-void ChunkedGather::rewriteOwnFirst() {
-  OpBuilder builder(gather);
-  Location loc = gather.getLoc();
+SmallVector<ChunkedGather::Arrival>
+ChunkedGather::makeMoves(OpBuilder &builder) {
   Value part = gather.getInputs().front();
-  // From this rank on, each rank's rows in the order in which they come.
-  SmallVector<Value> parts{part};
+  SmallVector<Arrival> arrivals;
   SmallVector<int64_t> sources = llvm::to_vector(llvm::seq(groupSize));
   for (int64_t shift = 1; shift < groupSize; ++shift) {
     SmallVector<int64_t> targets = llvm::map_to_vector(sources, [&](int64_t i) {
@@ -246,24 +243,67 @@ void ChunkedGather::rewriteOwnFirst() {
     for (int64_t size : sizes) {
       Value taken = size == rows ? part : takeRows(builder, part, first, size);
       auto move = CollectivePermuteOp::create(
-          builder, loc, taken.getType(), taken, sources, targets,
+          builder, gather.getLoc(), taken.getType(), taken, sources, targets,
           gather.getMesh(), gather.getAxes());
-      move->setAttr(kChunkAttr, builder.getI64IntegerAttr(parts.size() - 1));
-      parts.push_back(move.getOutputs().front());
+      move->setAttr(kChunkAttr, builder.getI64IntegerAttr(arrivals.size()));
+      arrivals.push_back({move.getOutputs().front(), arrivals.size() + 1});
       first += size;
     }
   }
+  return arrivals;
+}
+
+SmallVector<ChunkedGather::Arrival>
+ChunkedGather::makeGathers(OpBuilder &builder) {
+  Value part = gather.getInputs().front();
+  SmallVector<Arrival> arrivals;
+  size_t chunks = best.chunks.size();
+  int64_t first = 0;
+  for (auto [number, size] : llvm::enumerate(best.chunks)) {
+    AllGatherOp chunk = gatherRows(builder, first, size, number);
+    for (int64_t shift = 1; shift < groupSize; ++shift) {
+      auto slice = RankSliceOp::create(
+          builder, gather.getLoc(), withRows(getTensorType(part), size),
+          chunk.getOutputs().front(), /*start=*/0, gather.getMesh(),
+          gather.getAxes(), shift);
+      arrivals.push_back({slice, 1 + (shift - 1) * chunks + number});
+    }
+    first += size;
+  }
+  return arrivals;
+}
+
+AllGatherOp ChunkedGather::gatherRows(OpBuilder &builder, int64_t first,
+                                      int64_t size, int64_t number) {
+  Value part = gather.getInputs().front();
+  Value taken = size == rows ? part : takeRows(builder, part, first, size);
+  auto chunk = cast<AllGatherOp>(builder.clone(*gather));
+  chunk.getInputsMutable().assign(taken);
+  chunk.getOutputs().front().setType(
+      withRows(getTensorType(gather.getOutputs().front()), size * groupSize));
+  chunk->setAttr(kChunkAttr, builder.getI64IntegerAttr(number));
+  return chunk;
+}
+
+void ChunkedGather::rewriteOwnFirst() {
+  OpBuilder builder(gather);
+  Location loc = gather.getLoc();
+  // Operands of the results are each rank's rows, from this rank on.
+  SmallVector<Arrival> arrivals{{gather.getInputs().front(), 0}};
+  llvm::append_range(arrivals, best.way == RowWay::OwnMoves
+                                   ? makeMoves(builder)
+                                   : makeGathers(builder));
   SmallVector<RankConcatOp> joined;
   for (RowProduct &each : products) {
     ArrayRef<Operation *> taken = getOwnEpilogue(each);
     Operation *last =
         taken.empty() ? each.product.getOperation() : taken.back();
     builder.setInsertionPoint(last);
-    SmallVector<Value> pieces;
-    for (auto [number, rowsOfPart] : llvm::enumerate(parts)) {
-      int64_t size = getTensorType(rowsOfPart).getDimSize(0);
+    SmallVector<Value> pieces(arrivals.size());
+    for (const Arrival &arrival : arrivals) {
+      int64_t size = getTensorType(arrival.rows).getDimSize(0);
       IRMapping mapping;
-      mapping.map(each.product.getLhs(), rowsOfPart);
+      mapping.map(each.product.getLhs(), arrival.rows);
       auto shrink = [&](Operation *op) {
         Value result = builder.clone(*op, mapping)->getResult(0);
         result.setType(withRows(getTensorType(result), size));
@@ -273,10 +313,11 @@ void ChunkedGather::rewriteOwnFirst() {
       for (Operation *op : taken) {
         for (Value operand : op->getOperands())
           if (!mapping.contains(operand))
-            mapping.map(operand, takePiece(builder, operand, number, size));
+            mapping.map(operand,
+                        takePiece(builder, operand, arrival.piece, size));
         value = shrink(op);
       }
-      pieces.push_back(value);
+      pieces[arrival.piece] = value;
     }
     auto join =
         RankConcatOp::create(builder, loc, last->getResult(0).getType(), pieces,
@@ -297,27 +338,21 @@ void ChunkedGather::rewriteOwnFirst() {
 }
 
 void ChunkedGather::rewrite() {
-  if (best.isOwnFirst)
-    rewriteOwnFirst();
-  else
+  if (best.way == RowWay::Chunks)
     rewriteChunks();
+  else
+    rewriteOwnFirst();
 }
 
 void ChunkedGather::rewriteChunks() {
   ArrayRef<int64_t> chunks = best.chunks;
   OpBuilder builder(gather);
   Location loc = gather.getLoc();
-  Value part = gather.getInputs().front();
   SmallVector<Value> gathered;
   int64_t first = 0;
   for (auto [number, size] : llvm::enumerate(chunks)) {
-    Value taken = takeRows(builder, part, first, size);
-    auto chunk = cast<AllGatherOp>(builder.clone(*gather));
-    chunk.getInputsMutable().assign(taken);
-    chunk.getOutputs().front().setType(
-        withRows(getTensorType(gather.getOutputs().front()), size * groupSize));
-    chunk->setAttr(kChunkAttr, builder.getI64IntegerAttr(number));
-    gathered.push_back(chunk.getOutputs().front());
+    gathered.push_back(
+        gatherRows(builder, first, size, number).getOutputs().front());
     first += size;
   }
   SmallVector<ConcatOp> joins;
@@ -398,13 +433,14 @@ LogicalResult ChunkGathers::decide(FunctionOpInterface function, Block &block) {
     const RowPlan &plan = chunked.best;
     if (chunked.hasDonatedResult())
       refuse(FusionRule::ChunkPlace, plan.us, chunked.wholeUs);
+    constexpr double kLeastGain = ChunkedGather::kLeastGain;
     if (plan.us > chunked.wholeUs * (1 - kLeastGain)) {
       refuse(FusionRule::ChunkProfit, chunked.wholeUs - plan.us,
              chunked.wholeUs * kLeastGain);
       continue;
     }
-    FusionRule rule =
-        plan.isOwnFirst ? FusionRule::ChunkOwn : FusionRule::ChunkGather;
+    FusionRule rule = plan.way == RowWay::Chunks ? FusionRule::ChunkGather
+                                                 : FusionRule::ChunkOwn;
     remark::passed(gather.getLoc(), options(rule))
         << remark::reason("{0}", getFusionRuleInfo(rule).text)
         << remark::metric("chunks", int64_t(plan.chunks.size()))

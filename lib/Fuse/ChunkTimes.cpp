@@ -91,31 +91,35 @@ double ChunkedGather::simulateChunks(ArrayRef<int64_t> sizes,
   return simulate(steps, prices.getComms()).stepUs;
 }
 
-double ChunkedGather::simulateOwnFirst(ArrayRef<int64_t> sizes,
+double ChunkedGather::simulateOwnFirst(RowWay way, ArrayRef<int64_t> sizes,
                                        Transport transport) {
-  SmallVector<int64_t> moved(groupSize - 2, rows);
-  llvm::append_range(moved, sizes);
-  double bytes = prices.getByteSize(gather.getInputs().front());
   std::vector<TimedStep> steps;
-  auto addProducts = [&](int64_t size, std::optional<unsigned> move,
-                         bool isLast = false) {
+  auto addProducts = [&](int64_t size, int64_t ranks,
+                         std::optional<unsigned> move, bool isLast = false) {
     for (RowProduct &each : products) {
-      TimedStep step =
-          makeProduct(each.product, size, 1, isLast ? 0 : getSpared(transport));
+      TimedStep step = makeProduct(each.product, size, ranks,
+                                   isLast ? 0 : getSpared(transport));
       if (move)
         step.waits.push_back(*move);
       steps.push_back(std::move(step));
     }
   };
+  bool isGathered = way == RowWay::OwnGathers;
+  CommOp op = isGathered ? CommOp::AllGather : CommOp::Permute;
+  double bytes = isGathered ? prices.getBytes(gather)
+                            : prices.getByteSize(gather.getInputs().front());
+  SmallVector<int64_t> moved(isGathered ? 0 : groupSize - 2, rows);
+  llvm::append_range(moved, sizes);
   for (auto [number, size] : llvm::enumerate(moved)) {
-    TimedStep move = makeMove(CommOp::Permute, bytes * size / rows, transport);
+    TimedStep move = makeMove(op, bytes * size / rows, transport);
     if (number > 0 && waitsForProducts(transport))
       move.waits.push_back(steps.size() - 1);
     unsigned index = steps.size();
     steps.push_back(std::move(move));
     if (number == 0)
-      addProducts(rows, std::nullopt);
-    addProducts(size, index, number + 1 == moved.size());
+      addProducts(rows, 1, std::nullopt);
+    addProducts(size, isGathered ? groupSize - 1 : 1, index,
+                number + 1 == moved.size());
   }
   double us = simulate(steps, prices.getComms()).stepUs;
   // Results of products are known to have pieces once these are rewritten.
@@ -152,12 +156,19 @@ bool ChunkedGather::fits(ArrayRef<int64_t> shares,
   return true;
 }
 
-void ChunkedGather::offer(bool isOwnFirst, ArrayRef<int64_t> sizes) {
+bool ChunkedGather::fitsGathers(ArrayRef<int64_t> sizes) {
+  int64_t rowBytes = prices.getByteSize(gather.getInputs().front()) / rows;
+  return llvm::all_of(sizes, [&](int64_t size) {
+    return size * rowBytes % RankSliceOp::kAlignment == 0;
+  });
+}
+
+void ChunkedGather::offer(RowPlan &plan, RowWay way, ArrayRef<int64_t> sizes) {
   for (Transport transport : transports) {
-    double us = isOwnFirst ? simulateOwnFirst(sizes, transport)
-                           : simulateChunks(sizes, transport);
-    if (us < best.us)
-      best = {isOwnFirst, SmallVector<int64_t>(sizes), us};
+    double us = way == RowWay::Chunks ? simulateChunks(sizes, transport)
+                                      : simulateOwnFirst(way, sizes, transport);
+    if (us < plan.us)
+      plan = {way, SmallVector<int64_t>(sizes), us};
   }
 }
 
@@ -175,13 +186,23 @@ void ChunkedGather::choose() {
       {1, 3, 4}, {1, 2, 5}, {2, 2, 2, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
   for (ArrayRef<int64_t> shares : kShares)
     if (SmallVector<int64_t> sizes; fits(shares, sizes))
-      offer(/*isOwnFirst=*/false, sizes);
+      offer(best, RowWay::Chunks, sizes);
   // The last chunk is what nothing is sent beside.
   static constexpr std::initializer_list<int64_t> kOwnShares[] = {
       {8},       {4, 4},    {6, 2},    {7, 1},      {2, 6},
       {4, 2, 2}, {4, 3, 1}, {5, 2, 1}, {2, 2, 2, 2}};
-  if (!hasDonatedResult())
-    for (ArrayRef<int64_t> shares : kOwnShares)
-      if (SmallVector<int64_t> sizes; fits(shares, sizes))
-        offer(/*isOwnFirst=*/true, sizes);
+  if (hasDonatedResult())
+    return;
+  RowPlan moves, gathers;
+  moves.us = gathers.us = INFINITY;
+  for (ArrayRef<int64_t> shares : kOwnShares)
+    if (SmallVector<int64_t> sizes; fits(shares, sizes)) {
+      offer(moves, RowWay::OwnMoves, sizes);
+      if (fitsGathers(sizes))
+        offer(gathers, RowWay::OwnGathers, sizes);
+    }
+  // Gathers take memory for own rows once more.
+  RowPlan &own = gathers.us < moves.us * (1 - kLeastGain) ? gathers : moves;
+  if (own.us < best.us)
+    best = own;
 }

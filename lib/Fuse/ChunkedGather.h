@@ -28,11 +28,15 @@ struct RowProduct {
   mlir::Value getResult() { return getLast()->getResult(0); }
 };
 
+/// In which way the rows come: those of each rank in chunks; or own rows first,
+/// those of the other ranks by a move for each, or by gathers of all.
+enum class RowWay { Chunks, OwnMoves, OwnGathers };
+
 /// How the rows come.
 struct RowPlan {
-  bool isOwnFirst = false;
-  /// Rows of each rank's part that come at once; of own rows first, of the rank
-  /// that comes last. Empty: as the gather brings them.
+  RowWay way = RowWay::Chunks;
+  /// Rows of each rank's part that come at once; by moves, of the rank that
+  /// comes last. Empty: as the gather brings them.
   llvm::SmallVector<int64_t> chunks;
   double us = 0;
 };
@@ -54,16 +58,21 @@ public:
   void rewrite();
 
   static constexpr int64_t kParts = 8;
+  /// A gain below this share of the time is none that a model can promise.
+  static constexpr double kLeastGain = 0.03;
   RowPlan best;
   double wholeUs = 0, gatherUs = 0;
 
 private:
   bool fits(llvm::ArrayRef<int64_t> shares,
             llvm::SmallVectorImpl<int64_t> &sizes);
-  /// Keeps the plan if it is better than what was found.
-  void offer(bool isOwnFirst, llvm::ArrayRef<int64_t> sizes);
+  /// Whether each rank's part of such gathers begins where a kernel may read.
+  bool fitsGathers(llvm::ArrayRef<int64_t> sizes);
+  /// Puts this plan in the place of `plan` if it is better.
+  void offer(RowPlan &plan, RowWay way, llvm::ArrayRef<int64_t> sizes);
   double simulateChunks(llvm::ArrayRef<int64_t> rows, Transport transport);
-  double simulateOwnFirst(llvm::ArrayRef<int64_t> rows, Transport transport);
+  double simulateOwnFirst(RowWay way, llvm::ArrayRef<int64_t> rows,
+                          Transport transport);
   TimedStep makeMove(CommOp op, double bytes, Transport transport);
   /// Of `part` rows of `product` for each of `ranks` ranks, on all but `spared`
   /// multiprocessors.
@@ -92,6 +101,17 @@ private:
   /// computed first; what reads other rows than all ranks have alike does not.
   llvm::ArrayRef<mlir::Operation *> getOwnEpilogue(const RowProduct &product);
   void rewriteChunks();
+  /// Some rows of a rank, and which operand of the results they become.
+  struct Arrival {
+    mlir::Value rows;
+    size_t piece;
+  };
+  /// What a plan of own rows first sends, in the order in which it comes.
+  llvm::SmallVector<Arrival> makeMoves(mlir::OpBuilder &builder);
+  llvm::SmallVector<Arrival> makeGathers(mlir::OpBuilder &builder);
+  /// A gather of `size` rows of each rank's part, from row `first` on.
+  AllGatherOp gatherRows(mlir::OpBuilder &builder, int64_t first, int64_t size,
+                         int64_t number);
   void rewriteOwnFirst();
 
   AllGatherOp gather;

@@ -184,6 +184,9 @@ LogicalResult RankSliceOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("has parts of ")
            << getPartBytes() << " bytes from byte " << getStartBytes()
            << " on; both must be multiples of " << kAlignment;
+  if (int64_t shift = int64_t(getShift()); shift < 0 || shift >= *size)
+    return emitOpError("has shift ")
+           << shift << " in a group of " << *size << " ranks";
   return success();
 }
 

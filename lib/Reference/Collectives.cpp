@@ -272,8 +272,9 @@ static llvm::Expected<Tensor> evaluateRankSlice(RankSliceOp op, Tensors inputs,
   int64_t rowSize = 1;
   for (int64_t size : op.getResult().getType().getShape().drop_front())
     rowSize *= size;
-  int64_t from =
-      int64_t(op.getStart()) * rowSize + group->position * y->getNumElements();
+  int64_t place = (group->position + int64_t(op.getShift())) %
+                  static_cast<int64_t>(group->order.size());
+  int64_t from = int64_t(op.getStart()) * rowSize + place * y->getNumElements();
   for (int64_t i = 0; i < y->getNumElements(); ++i)
     y->setFrom(i, inputs[0], from + i);
   return y;

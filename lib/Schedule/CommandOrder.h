@@ -20,6 +20,8 @@ namespace fusion {
 /// Of a collective whose operands are to lie one behind the other: the number
 /// of its bucket.
 inline constexpr llvm::StringLiteral kBucketAttr = "fusion.bucket";
+/// On a part of a gather that products wait for piece by piece.
+inline constexpr llvm::StringLiteral kChunkAttr = "fusion.chunk";
 
 /// Of a gather that starts early: its bytes are in a part of the arena that it
 /// shares with others, and the function's attribute bounds those alive at once.

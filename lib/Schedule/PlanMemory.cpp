@@ -139,8 +139,8 @@ LogicalResult MemoryPlanner::bindRankSlice(RankSliceOp slice) {
   storage.offset += slice.getStartBytes();
   storage.size = *bytes;
   if (*bytes > 0)
-    storage.turn =
-        TurnAttr::get(slice.getContext(), *bytes, 0, slice.getAxes());
+    storage.turn = TurnAttr::get(slice.getContext(), *bytes,
+                                 int64_t(slice.getShift()), slice.getAxes());
   viewBytes += *bytes;
   valueStorage[slice.getResult()] = add(storage);
   return success();

@@ -68,8 +68,9 @@ struct Trial {
 } // namespace
 
 /// The gathers of parameters and other values that are there early. Those of
-/// another collective's result, or for one, those the function returns, and
-/// those that bring the gradients of a bucket are not ours.
+/// another collective's result, or for one, those the function returns,
+/// those that bring the gradients of a bucket, and those in chunks, which start
+/// at once, are not ours.
 static std::vector<Gather> findGathers(const OverlapGraph &graph,
                                        const FusionLegality &legality) {
   std::vector<Gather> gathers;
@@ -89,7 +90,8 @@ static std::vector<Gather> findGathers(const OverlapGraph &graph,
       return false;
     };
     if (!isa<AllGatherOp>(node.op) || node.op->hasAttr(kBucketAttr) ||
-        node.after.empty() || isReturned(node.op) ||
+        node.op->hasAttr(kChunkAttr) || node.after.empty() ||
+        isReturned(node.op) ||
         llvm::any_of(llvm::concat<const unsigned>(node.before, node.after),
                      [&](unsigned other) {
                        return graph[other].isComm || graph[other].isRegion;

@@ -35,13 +35,13 @@ func.func @halves(%x: tensor<1024x16xf32>, %w: tensor<16x16xf32>) -> tensor<2048
 // CHECK-LABEL: func.func @three
 // CHECK: fusion.collective_permute %arg0 sources = [0, 1, 2] targets = [2, 0, 1] on @m[tp] {fusion.chunk = 0 : i64} : tensor<1024x16xf32>
 // CHECK: fusion.collective_permute %{{.*}} sources = [0, 1, 2] targets = [1, 2, 0] on @m[tp] {fusion.chunk = 1 : i64}
-// CHECK: fusion.rank_concat {{.*}} -> tensor<3072x16xf32>
+// CHECK: fusion.rank_concat {{.*}} -> tensor<3072x12xf32>
 // REMARK: [Passed] chunk-own
 fusion.mesh @m(dp = 2, tp = 3)
-func.func @three(%x: tensor<1024x16xf32>, %w: tensor<16x16xf32>) -> tensor<3072x16xf32> {
+func.func @three(%x: tensor<1024x16xf32>, %w: tensor<16x12xf32>) -> tensor<3072x12xf32> {
   %0 = fusion.all_gather %x dim = 0 on @m[tp] : (tensor<1024x16xf32>) -> tensor<3072x16xf32>
-  %1 = fusion.matmul %0, %w : tensor<3072x16xf32>, tensor<16x16xf32>
-  return %1 : tensor<3072x16xf32>
+  %1 = fusion.matmul %0, %w : tensor<3072x16xf32>, tensor<16x12xf32>
+  return %1 : tensor<3072x12xf32>
 }
 
 // -----

@@ -670,3 +670,25 @@ func.func @test(%a: tensor<9x2xf32>) {
   %r = fusion.rank_slice %a start = 1 on @m[tp] : (tensor<9x2xf32>) -> tensor<4x2xf32>
   return
 }
+
+// -----
+
+// rank_slice C5: a rank of the group.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{has shift 2 in a group of 2 ranks}}
+  %r = fusion.rank_slice %a start = 0 shift = 2 on @m[tp] : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+// rank_slice C5: no rank in front.
+fusion.mesh @m(dp = 4, tp = 2)
+
+func.func @test(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{has shift -1 in a group of 4 ranks}}
+  %r = fusion.rank_slice %a start = 0 shift = -1 on @m[dp] : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  return
+}

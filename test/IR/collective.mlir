@@ -74,6 +74,8 @@ func.func @point_to_point(%a: tensor<4xf32>, %b: tensor<i1>) {
 func.func @rank_slice(%a: tensor<9x4xf32>, %b: tensor<32xbf16>) {
   // CHECK: fusion.rank_slice %{{.*}} start = 1 on @m[tp] : (tensor<9x4xf32>) -> tensor<4x4xf32>
   %0 = fusion.rank_slice %a start = 1 on @m[tp] : (tensor<9x4xf32>) -> tensor<4x4xf32>
+  // CHECK: fusion.rank_slice %{{.*}} start = 0 shift = 1 on @m[tp] : (tensor<9x4xf32>) -> tensor<4x4xf32>
+  %2 = fusion.rank_slice %a start = 0 shift = 1 on @m[tp] : (tensor<9x4xf32>) -> tensor<4x4xf32>
   // CHECK: fusion.rank_slice %{{.*}} start = 0 on @m[dp, tp] : (tensor<32xbf16>) -> tensor<0xbf16>
   %1 = fusion.rank_slice %b start = 0 on @m[dp, tp] : (tensor<32xbf16>) -> tensor<0xbf16>
   return

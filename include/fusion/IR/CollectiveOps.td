@@ -83,23 +83,25 @@ def Fusion_RankSliceOp : Fusion_PureOp<"rank_slice", [DeclareOpInterfaceMethods<
   let summary = "this rank's part of a tensor's rows";
   let description = [{
     From row `start` on, the first dimension has a part of p rows for each rank of
-    the group, in their order; the result is this rank's: on rank r,
-    `result[i] = input[start + r * p + i]`. Rows before and behind all parts are no
+    the group, in their order; the result is this rank's, or with a `shift` that of
+    the rank so many behind it, around: on rank r of n,
+    `result[i] = input[start + ((r + shift) mod n) * p + i]`. Rows before and behind all parts are no
     rank's. Pure, but it differs from rank to rank; no bytes are moved.
 
     Constraints: C1 the mesh has the axes; C2 static shapes of one element type that
     differ in the first dimension only; C3 the parts of all ranks are rows of the
     operand; C4 a part, and what is in front of the first one, are multiples of 16
-    bytes, which kernels expect of addresses.
+    bytes, which kernels expect of addresses; C5 the shift is below n.
 
     Example:
     ```mlir
     %y = fusion.rank_slice %x start = 0 on @m[tp] : (tensor<8x4xf32>) -> tensor<4x4xf32>
     ```
   }];
-  let arguments = (ins Fusion_Tensor:$input, I64Attr:$start, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let arguments = (ins Fusion_Tensor:$input, I64Attr:$start, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes,
+                       DefaultValuedOptionalAttr<I64Attr, "0">:$shift);
   let results = (outs Fusion_Tensor:$result);
-  let assemblyFormat = "$input `start` `=` $start `on` custom<MeshGroup>($mesh, $axes) attr-dict `:` functional-type($input, $result)";
+  let assemblyFormat = "$input `start` `=` $start (`shift` `=` $shift^)? `on` custom<MeshGroup>($mesh, $axes) attr-dict `:` functional-type($input, $result)";
   let extraClassDeclaration = [{
     /// What part addresses are multiples of, in bytes.
     static constexpr int64_t kAlignment = 16;

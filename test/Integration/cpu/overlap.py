@@ -4,6 +4,7 @@ What the schedule moves must change no bit; gathered layers must stay within the
 budget at every command of the program, and in a region of the arena of that size.
 """
 
+import json
 import re
 import resource
 import subprocess
@@ -100,7 +101,8 @@ def gatheredProducts(folder):
     counts = []
     for way in ([], ["--no-fuse=chunks"]):
         run("fusion-compile", model, device, *way, "-o", folder / "rows.fsn")
-        counts.append(run("fusion-run", folder / "rows.fsn", "--inspect").stdout.count("collective '"))
+        shown = run("fusion-run", folder / "rows.fsn", "--inspect").stdout
+        counts.append((shown.count("collective '"), shown.count("  turn ")))
         out = folder / f"rows{len(way)}"
         run("fusion-run", folder / "rows.fsn", "--ranks", 6, *words, "--threads", 1, "--output-dir", out)
         for rank in range(6):
@@ -110,7 +112,8 @@ def gatheredProducts(folder):
             C.check(f"chunks: rank {rank} has the products of gathered rows {way}", np.array_equal(np.load(out / f"rank{rank}/out0.npy"), first))
     same = all(np.array_equal(np.load(folder / f"rows0/rank{r}/out1.npy"), np.load(folder / f"rows1/rank{r}/out1.npy")) for r in range(6))
     C.check("chunks: what is computed from them has the same bits", same)
-    C.check("chunks: a move from each other rank in place of two gathers", counts == [3, 2], str(counts))
+    # Where a rank's rows belong, and its successors', depends on the rank: for three of tp.
+    C.check("chunks: own rows are first, and no gather more is sent", counts[0][0] <= 3 and counts[0][1] >= 3 and counts[1] == (2, 0), str(counts))
 
 
 def rowsOfRanks(folder):
@@ -119,8 +122,13 @@ def rowsOfRanks(folder):
     inputs = Path(__file__).resolve().parents[2] / "Fuse/Inputs"
     rng = np.random.default_rng(4)
     w, b = rng.integers(-2, 3, (16, 24)).astype(np.float32), rng.integers(-2, 3, 24).astype(np.float32)
-    # By device: moves whole, and those of the last rank in chunks.
-    for ranks, link in ((2, "slow-link"), (2, "slow-copies"), (3, "slow-copies"), (8, "slow-copies")):
+    # By device: moves whole; those of the last rank in chunks; gathers.
+    device = json.loads((inputs / "slow-copies.json").read_text())
+    device["comm"]["transports"][0]["ops"]["collective_permute"]["us"] = [0.04, 40000000]
+    device["comm"]["links"][0]["send_gbs"] = 0.025
+    (folder / "slow-sends.json").write_text(json.dumps(device))
+    for ranks, link in ((2, "slow-link"), (2, "slow-copies"), (3, "slow-copies"), (8, "slow-copies"), (2, "slow-sends"), (3, "slow-sends"),
+                        (8, "slow-sends")):
         rows, columns = 1024, 24
         whole, part = f"tensor<{ranks * rows}x16xf32>", f"tensor<{rows}x16xf32>"
         y = f"tensor<{ranks * rows}x{columns}xf32>"
@@ -136,11 +144,12 @@ func.func @main(%x: {part} {{fusion.name = "x", fusion.sharding = [["tp"], []]}}
   return %r, %z : {y}, {y}
 }}
 """)
-        run("fusion-compile", model, f"--device={inputs / link}.json", "-o", folder / "r.fsn")
+        run("fusion-compile", model, f"--device={(folder if link == 'slow-sends' else inputs) / link}.json", "-o", folder / "r.fsn")
         shown = run("fusion-run", folder / "r.fsn", "--inspect").stdout
-        C.check(f"own rows first: {ranks} ranks by moves over {link}, no copy of a product's rows",
-                shown.count("collective_permute") >= ranks - 1 and "all_gather" not in shown and " 0 copies" in shown and
-                shown.count("  turn ") == ranks, shown[-300:] if "all_gather" in shown else "")
+        # Each rank's rows of the result turn; by gathers, those that are read do too.
+        sent, turns = ("all_gather", 2 * ranks - 1) if link == "slow-sends" else ("collective_permute", ranks)
+        C.check(f"own rows first: {ranks} ranks by {sent} over {link}, no copy of a product's rows",
+                shown.count(" collective '") == shown.count(sent) > 0 and " 0 copies" in shown and shown.count("  turn ") >= turns, shown[shown.find("  turn "):][:900])
         x = rng.integers(-2, 3, (ranks * rows, 16)).astype(np.float32)
         np.savez(folder / "r.npz", x=x, w=w, b=b)
         run("fusion-run", folder / "r.fsn", "--ranks", ranks, "--inputs", folder / "r.npz", "--threads", 1, "--output-dir", folder / f"r{ranks}{link}")

@@ -230,7 +230,7 @@ TEST(Collectives, RankConcatIsInRankOrder) {
 // Each rank's part, one behind the other from a row on; what is in front and
 // behind is no rank's.
 TEST(Collectives, RankSliceIsTheRanksPart) {
-  auto slice = [](const std::string &axes) {
+  auto slice = [](const std::string &axes, const std::string &shift) {
     std::vector<std::vector<Tensor>> inputs;
     for (unsigned rank = 0; rank < 6; ++rank) {
       Tensor x = smallIntegers(ElementKind::I64, {8, 2}, rank);
@@ -241,13 +241,13 @@ TEST(Collectives, RankSliceIsTheRanksPart) {
     return evaluateOnRanks(
         "fusion.mesh @m(dp = 2, tp = 3)\n" +
             makeModule("%x: tensor<8x2xi64>",
-                       "fusion.rank_slice %x start = 1 on @m[" + axes +
+                       "fusion.rank_slice %x start = 1 " + shift + "on @m[" + axes +
                            "] : (tensor<8x2xi64>) -> tensor<1x2xi64>",
                        "tensor<1x2xi64>"),
         inputs);
   };
-  auto rows = [&](const std::string &axes) {
-    Outcome y = slice(axes);
+  auto rows = [&](const std::string &axes, const std::string &shift = "") {
+    Outcome y = slice(axes, shift);
     EXPECT_EQ(y.error, "");
     std::vector<int64_t> first;
     for (const auto &rank : y.ranks) {
@@ -259,6 +259,9 @@ TEST(Collectives, RankSliceIsTheRanksPart) {
   EXPECT_EQ(rows("dp"), (std::vector<int64_t>{1, 1, 1, 2, 2, 2}));
   EXPECT_EQ(rows("tp"), (std::vector<int64_t>{1, 2, 3, 1, 2, 3}));
   EXPECT_EQ(rows("tp, dp"), (std::vector<int64_t>{1, 3, 5, 2, 4, 6}));
+  // Of the rank behind this one, and of the one in front of it.
+  EXPECT_EQ(rows("tp", "shift = 1 "), (std::vector<int64_t>{2, 3, 1, 2, 3, 1}));
+  EXPECT_EQ(rows("tp", "shift = 2 "), (std::vector<int64_t>{3, 1, 2, 3, 1, 2}));
 }
 
 // A rank's place is the one along the op's axes, in their order: with dp = 2
