@@ -172,6 +172,12 @@ static constexpr FusionRuleInfo kRules[] = {
     {FusionRule::ClipRanks, "clip-ranks", false,
      "the norm would count a gradient once for each rank, or differ between "
      "ranks"},
+    {FusionRule::ClipShare, "clip-share", true,
+     "each rank squares its part of gradients that all of them have, and one "
+     "number goes over the ranks"},
+    {FusionRule::ClipShareProfit, "clip-share-profit", false,
+     "a number that goes over the ranks takes longer than reading a part of "
+     "the gradients saves"},
     {FusionRule::ChunkGather, "chunk-gather", true,
      "rows are gathered in chunks, one sent while another is multiplied"},
     {FusionRule::ChunkOwn, "chunk-own", true,

@@ -13,11 +13,10 @@ using namespace mlir;
 using namespace fusion;
 
 /// The op that has to come before a view: what computes its root, or null.
-static Operation *getRootOp(ReshapeOp view) {
-  Value root = view.getInput();
-  while (auto outer = root.getDefiningOp<ReshapeOp>())
-    root = outer.getInput();
-  return root.getDefiningOp();
+static Operation *getRootOp(Operation *view) {
+  while (view && isView(view))
+    view = view->getOperand(0).getDefiningOp();
+  return view;
 }
 
 /// Moves the members before `end`, into a new group, which gives their results.
@@ -52,24 +51,23 @@ void fusion::formHorizontal(Block &block, const HorizontalGraph &graph,
                             const HorizontalPlan &plan) {
   Operation *end = block.getTerminator();
   // Views by what they wait for, in program order.
-  llvm::DenseMap<Operation *, SmallVector<ReshapeOp, 1>> views;
+  llvm::DenseMap<Operation *, SmallVector<Operation *, 1>> views;
   SmallVector<Operation *> sources;
-  SmallVector<ReshapeOp> sourceViews;
+  SmallVector<Operation *> sourceViews;
   for (Operation &op : block.without_terminator()) {
     if (getOpFamily(&op) == OpFamily::Source)
       sources.push_back(&op);
-    auto view = dyn_cast<ReshapeOp>(op);
-    if (!view)
+    if (!isView(&op))
       continue;
-    Operation *root = getRootOp(view);
+    Operation *root = getRootOp(&op);
     if (!root || getOpFamily(root) == OpFamily::Source)
-      sourceViews.push_back(view);
+      sourceViews.push_back(&op);
     else
-      views[root].push_back(view);
+      views[root].push_back(&op);
   }
   for (Operation *source : sources)
     source->moveBefore(end);
-  for (ReshapeOp view : sourceViews)
+  for (Operation *view : sourceViews)
     view->moveBefore(end);
   for (const PlannedLaunch &launch : plan.launches) {
     SmallVector<GroupOp> members;
@@ -81,7 +79,7 @@ void fusion::formHorizontal(Block &block, const HorizontalGraph &graph,
       graph[launch.members.front()].op->moveBefore(end);
     }
     for (unsigned member : launch.members)
-      for (ReshapeOp view : views.lookup(graph[member].op))
+      for (Operation *view : views.lookup(graph[member].op))
         view->moveBefore(end);
   }
 }

@@ -7,7 +7,8 @@
 // stand behind that one: nothing else is left to compute while it is sent. The
 // sums are added by one reduction in the order in which the graph adds them,
 // not by a chain of kernels; sums over ranks (of gradients that ranks hold
-// parts of) by one scalar collective a group.
+// parts of) by one scalar collective a group. Of gradients that all ranks have,
+// each may square its own part (ClipShares.cpp).
 //
 // How the factor follows from the norm stays as it is written, and with it what
 // becomes of infinity, NaN and zero. It is a scalar: vertical fusion makes it
@@ -15,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "BucketPlan.h"
+#include "ClipShares.h"
 #include "DecidingPass.h"
 #include "fusion/Analysis/Explain.h"
 #include "fusion/Analysis/FusionLegality.h"
@@ -23,6 +25,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #define DEBUG_TYPE "fusion-fuse-clip"
 
@@ -35,17 +38,6 @@ using namespace mlir;
 using namespace fusion;
 
 namespace {
-
-/// A term of the sum under the root.
-struct NormTerm {
-  Value value;
-  /// The sum over ranks that it is part of, or null.
-  AllReduceOp overRanks;
-  /// What `value` is the sum of squares of, or null; a cast of it is squared if
-  /// `wide` differs from its element type.
-  Value gradient;
-  Type wide;
-};
 
 /// The root of a sum of squares.
 struct GlobalNorm {
@@ -62,26 +54,17 @@ struct ScaledGradients {
   SmallVector<Operation *> whole;
 };
 
-/// A tensor whose squares are summed: a gradient, or a part of one.
-struct SquaredPart {
-  Value value;
-  /// The gradient's type, if it is a narrowed `value`: then that is what is
-  /// read, and nobody writes the gradient for the sum.
-  Type narrow;
-  NormTerm *term;
-  /// Behind which op; null: at the start of the block.
-  Operation *anchor;
-  Value sum;
-};
-
 struct FuseClip : DecidingPass<fusion::impl::FuseClipBase<FuseClip>> {
   using DecidingPass::DecidingPass;
 
   LogicalResult decide(FunctionOpInterface function, Block &block) override;
 
 private:
-  void fuse(GlobalNorm &norm);
+  void fuse(GlobalNorm &norm, const FusionLegality &legality);
   void placeParts(SmallVectorImpl<SquaredPart> &parts);
+  std::optional<ClipShares> shareParts(SmallVectorImpl<SquaredPart> &parts,
+                                       Operation *root,
+                                       const FusionLegality &legality);
 };
 
 } // namespace
@@ -146,6 +129,12 @@ static std::optional<GlobalNorm> matchNorm(Operation *op) {
   }
   if (!isa<FloatType>(getType(op->getResult(0)).getElementType()) ||
       llvm::none_of(norm.terms, [](auto &term) { return term.gradient; }))
+    return std::nullopt;
+  // Ranks share it already.
+  if (llvm::any_of(norm.terms, [](auto &term) {
+        return term.gradient &&
+               term.gradient.template getDefiningOp<RankSliceOp>();
+      }))
     return std::nullopt;
   return norm;
 }
@@ -255,6 +244,9 @@ static SmallVector<Value> getParts(Value gradient) {
 /// anyway, reduced or scattered, is narrowed where it is read, unless its
 /// kernel writes it narrow.
 static SquaredPart getSource(Value value, NormTerm *term) {
+  SquaredPart part;
+  part.value = value;
+  part.term = term;
   auto narrowed = value.getDefiningOp<CastOp>();
   Operation *source = narrowed ? narrowed.getInput().getDefiningOp() : nullptr;
   auto getWidth = [](Value of) { return getType(of).getElementTypeBitWidth(); };
@@ -263,59 +255,55 @@ static SquaredPart getSource(Value value, NormTerm *term) {
       getWidth(narrowed.getInput()) <= getWidth(value) ||
       (isa<ScatterOp>(source) && source->hasOneUse() &&
        isNarrowedInPlace(cast<ScatterOp>(source), narrowed)))
-    return {value, {}, term, nullptr, {}};
-  return {
-      narrowed.getInput(), getType(value).getElementType(), term, nullptr, {}};
+    return part;
+  part.value = narrowed.getInput();
+  part.narrow = getType(value).getElementType();
+  return part;
 }
 
-/// The sum of squares of `part`, as a row, where the builder is.
-static Value createSquares(OpBuilder &builder, const SquaredPart &part) {
+/// The sum of squares of `row`, of `part` or some of its elements.
+static Value createSquares(OpBuilder &builder, const SquaredPart &part,
+                           Value row) {
   Location loc = part.term->value.getLoc();
   Type wide = part.term->wide;
-  RankedTensorType type = getType(part.value);
-  Value squared = part.value;
-  if (type.getRank() != 1)
-    squared = ReshapeOp::create(
-        builder, loc,
-        RankedTensorType::get({type.getNumElements()}, type.getElementType()),
-        squared);
   for (Type element : {part.narrow, wide})
-    if (element && element != getType(squared).getElementType())
-      squared = CastOp::create(builder, loc, getType(squared).clone(element),
-                               squared);
-  squared = MulOp::create(builder, loc, squared.getType(), squared, squared);
-  remark::passed(loc, getOptions(FusionRule::ClipPartial))
-      << remark::reason("{0}", getFusionRuleInfo(FusionRule::ClipPartial).text)
-      << remark::metric("elements", type.getNumElements());
+    if (element && element != getType(row).getElementType())
+      row = CastOp::create(builder, loc, getType(row).clone(element), row);
+  row = MulOp::create(builder, loc, row.getType(), row, row);
   return ReduceOp::create(builder, loc, RankedTensorType::get({}, wide),
-                          ReduceKind::Sum, squared,
+                          ReduceKind::Sum, row,
                           builder.getDenseI64ArrayAttr({0}));
 }
 
-/// Bytes of an op's operands or results, as far as they are known.
-static int64_t countBytes(ValueRange values) {
-  int64_t bytes = 0;
-  for (Value value : values)
-    if (getType(value).hasStaticShape())
-      bytes += getType(value).getNumElements() *
-               llvm::divideCeil(getType(value).getElementTypeBitWidth(), 8);
-  return bytes;
-}
-
-/// The collective that a part waits for: what reduces it, or gathers the
-/// updates that are scattered into it; or null.
-static Operation *findCollective(const SquaredPart &part) {
-  Operation *op = part.value.getDefiningOp();
-  if (auto narrowed = dyn_cast_or_null<CastOp>(op))
-    if (auto scatter = narrowed.getInput().getDefiningOp<ScatterOp>())
-      op = scatter;
-  if (auto scatter = dyn_cast_or_null<ScatterOp>(op)) {
-    op = scatter.getUpdates().getDefiningOp();
-    while (isa_and_present<CastOp, ReshapeOp>(op))
-      op = op->getOperand(0).getDefiningOp();
-    return isa_and_present<AllGatherOp>(op) ? op : nullptr;
+/// The sums of squares of `part`, as rows, where the builder is. The last op is
+/// the first sum's.
+static void createSums(OpBuilder &builder, SquaredPart &part,
+                       const std::optional<ClipShares> &shares) {
+  Location loc = part.term->value.getLoc();
+  RankedTensorType type = getType(part.value);
+  int64_t count = type.getNumElements();
+  RankedTensorType flat = RankedTensorType::get({count}, type.getElementType());
+  Value row = part.value;
+  if (type.getRank() != 1)
+    row = ReshapeOp::create(builder, loc, flat, row);
+  remark::passed(loc, getOptions(FusionRule::ClipPartial))
+      << remark::reason("{0}", getFusionRuleInfo(FusionRule::ClipPartial).text)
+      << remark::metric("elements", count);
+  if (part.share > 0) {
+    int64_t end = part.share * shares->ranks;
+    if (end < count) {
+      Value rest = SliceOp::create(builder, loc,
+                                   flat.clone(ArrayRef<int64_t>{count - end}),
+                                   row, builder.getDenseI64ArrayAttr({end}),
+                                   builder.getDenseI64ArrayAttr({count}),
+                                   builder.getDenseI64ArrayAttr({1}));
+      part.restSum = createSquares(builder, part, rest);
+    }
+    row = RankSliceOp::create(
+        builder, loc, flat.clone(ArrayRef<int64_t>{part.share}), row,
+        builder.getI64IntegerAttr(0), shares->mesh, shares->axes);
   }
-  return isa_and_present<AllReduceOp, ReduceScatterOp>(op) ? op : nullptr;
+  part.sum = createSquares(builder, part, row);
 }
 
 /// Puts each part behind its producer, but those of the last buckets before the
@@ -425,7 +413,55 @@ static void eraseUnread(ArrayRef<Value> values) {
   }
 }
 
-void FuseClip::fuse(GlobalNorm &norm) {
+/// Lets ranks share squares where that is predicted to be faster.
+std::optional<ClipShares>
+FuseClip::shareParts(SmallVectorImpl<SquaredPart> &parts, Operation *root,
+                     const FusionLegality &legality) {
+  if (!share)
+    return std::nullopt;
+  std::optional<ClipShares> shares =
+      shareSquares(parts, root, legality, *model);
+  if (!shares)
+    return std::nullopt;
+  bool isShared = shares->isProfitable();
+  auto rule = isShared ? FusionRule::ClipShare : FusionRule::ClipShareProfit;
+  auto format = [](double us) { return llvm::formatv("{0:f2}", us).str(); };
+  auto remark = isShared ? remark::passed(root->getLoc(), getOptions(rule))
+                         : remark::missed(root->getLoc(), getOptions(rule));
+  remark << remark::reason("{0}", getFusionRuleInfo(rule).text)
+         << remark::metric("ranks", shares->ranks)
+         << remark::metric("gradients", shares->parts)
+         << remark::metric("bytes", shares->bytes)
+         << remark::metric("us_saved", format(shares->savedUs))
+         << remark::metric("us_cost", format(shares->costUs))
+         << remark::metric("us_sum", format(shares->joinUs));
+  return isShared ? shares : std::nullopt;
+}
+
+/// The sum over ranks of what each has of shared squares, behind all of them
+/// and behind the collectives that gradients come from.
+static Value createShared(const ClipShares &shares, ArrayRef<SquaredPart> parts,
+                          Location loc) {
+  SmallVector<Value> sums;
+  Operation *behind = shares.behind;
+  for (const SquaredPart &part : parts) {
+    if (part.share == 0)
+      continue;
+    sums.push_back(part.sum);
+    if (!behind || behind->isBeforeInBlock(part.sum.getDefiningOp()))
+      behind = part.sum.getDefiningOp();
+  }
+  OpBuilder builder(behind->getContext());
+  builder.setInsertionPointAfter(behind);
+  Value local = createSum(builder, loc, sums);
+  return AllReduceOp::create(
+             builder, loc, TypeRange{local.getType()},
+             ReduceKindAttr::get(builder.getContext(), ReduceKind::Sum),
+             ValueRange{local}, shares.mesh, shares.axes)
+      ->getResult(0);
+}
+
+void FuseClip::fuse(GlobalNorm &norm, const FusionLegality &legality) {
   ScaledGradients scaled = findScaled(norm);
   // Terms that are added as a tree would be added in another order.
   if (scaled.count == 0 || !norm.isChain)
@@ -449,6 +485,7 @@ void FuseClip::fuse(GlobalNorm &norm) {
       squared.push_back(getSource(part, &term));
   }
   placeParts(squared);
+  std::optional<ClipShares> shares = shareParts(squared, norm.root, legality);
   // What was moved behind the last reduction comes before what waits for it.
   llvm::DenseMap<Operation *, Operation *> lastBehind;
   for (bool waits : {false, true})
@@ -460,7 +497,7 @@ void FuseClip::fuse(GlobalNorm &norm) {
         builder.setInsertionPointAfter(behind ? behind : part.anchor);
       else
         builder.setInsertionPointToStart(norm.root->getBlock());
-      part.sum = createSquares(builder, part);
+      createSums(builder, part, shares);
       behind = part.sum.getDefiningOp();
     }
 
@@ -482,10 +519,16 @@ void FuseClip::fuse(GlobalNorm &norm) {
       continue;
     }
     const SquaredPart *first = next;
-    for (; next != squared.end() && next->term == &term; ++next)
-      into->push_back(next->sum);
-    // Whoever else reads the sum reads the new one, unless that comes later.
-    if (next - first == 1 && first->anchor == first->value.getDefiningOp()) {
+    for (; next != squared.end() && next->term == &term; ++next) {
+      if (next->share == 0)
+        into->push_back(next->sum);
+      else if (next->restSum)
+        into->push_back(next->restSum);
+    }
+    // Whoever else reads the sum reads the new one, unless that comes later or
+    // is a rank's.
+    if (next - first == 1 && first->share == 0 &&
+        first->anchor == first->value.getDefiningOp()) {
       term.value.replaceAllUsesWith(first->sum);
       replaced.push_back(term.value);
     }
@@ -499,6 +542,8 @@ void FuseClip::fuse(GlobalNorm &norm) {
     Operation *total = builder.create(state);
     terms.push_back(total->getResult(0));
   }
+  if (shares)
+    terms.push_back(createShared(*shares, squared, loc));
   Value old = norm.root->getOperand(0);
   norm.root->setOperand(0, createSum(builder, loc, terms));
   remark::passed(loc, getOptions(FusionRule::FuseClip))
@@ -518,6 +563,10 @@ void FuseClip::fuse(GlobalNorm &norm) {
 LogicalResult FuseClip::decide(FunctionOpInterface function, Block &block) {
   const FusionRuleInfo &info = getFusionRuleInfo(FusionRule::FuseClip);
   declareRewrite(function, info.id, info.text);
+  FailureOr<FusionLegality> legality =
+      FusionLegality::create(function, GroupLimits());
+  if (failed(legality))
+    return failure();
   // Roots stay, while what is under them may be part of several norms.
   SmallVector<Operation *> roots;
   for (Operation &op : block)
@@ -525,6 +574,6 @@ LogicalResult FuseClip::decide(FunctionOpInterface function, Block &block) {
       roots.push_back(&op);
   for (Operation *root : roots)
     if (std::optional<GlobalNorm> norm = matchNorm(root))
-      fuse(*norm);
+      fuse(*norm, *legality);
   return success();
 }

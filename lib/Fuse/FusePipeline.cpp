@@ -45,6 +45,7 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   }
   if (!llvm::is_contained(options.noFuse, "clip")) {
     FuseClipOptions clip;
+    clip.share = !llvm::is_contained(options.noFuse, "clip-shares");
     clip.device = options.device;
     clip.costModel = options.costModel;
     manager.addNestedPass<func::FuncOp>(createFuseClip(clip));

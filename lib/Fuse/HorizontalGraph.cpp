@@ -279,7 +279,7 @@ HorizontalGraph::HorizontalGraph(Block &block, const FusionLegality &legality,
     OpFamily family = getOpFamily(&op);
     if (family == OpFamily::Source)
       continue;
-    if (family != OpFamily::View) {
+    if (!isView(&op)) {
       addNode(op, legality, device);
       continue;
     }
@@ -297,6 +297,10 @@ HorizontalGraph::HorizontalGraph(Block &block, const FusionLegality &legality,
     }
   findCommunication();
   findBuckets();
+}
+
+bool fusion::isView(Operation *op) {
+  return getOpFamily(op) == OpFamily::View || isa<RankSliceOp>(op);
 }
 
 std::string fusion::describeBody(GroupOp group) {

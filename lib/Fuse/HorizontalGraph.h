@@ -86,6 +86,9 @@ private:
   std::optional<unsigned> lastEffect;
 };
 
+/// Whether `op` is no node: its result is bytes of its operand's.
+bool isView(mlir::Operation *op);
+
 /// The ops of a group's body, as in "add+relu".
 std::string describeBody(GroupOp group);
 

@@ -8,7 +8,11 @@
 #include "RankSum.h"
 
 #include "fusion/Analysis/CommSchedule.h"
+#include "fusion/IR/TensorData.h"
 
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -96,4 +100,133 @@ Value fusion::createRankSum(OpBuilder &builder, Location loc, ReduceKind kind,
   if (wide != type)
     sum = CastOp::create(builder, loc, type, sum);
   return sum;
+}
+
+/// Whether a part of `slice`'s size can be taken of a value of this type.
+static bool isAligned(RankSliceOp slice, Type element) {
+  int64_t bytes = getElementBytes(element),
+          own = getElementBytes(slice.getInput().getType().getElementType());
+  return slice.getStartBytes() / own * bytes % RankSliceOp::kAlignment == 0 &&
+         slice.getPartBytes() / own * bytes % RankSliceOp::kAlignment == 0;
+}
+
+/// Where the rows that `op` takes of a tensor begin in it, in elements; nullopt
+/// if they do not lie one behind the other.
+static std::optional<int64_t> getFirstElement(SliceOp op) {
+  RankedTensorType type = op.getInput().getType();
+  if (!type.hasStaticShape() || type.getRank() < 1)
+    return std::nullopt;
+  int64_t rowSize = 1;
+  for (int64_t d = type.getRank(); d-- > 0;) {
+    if (op.getStrides()[d] != 1 ||
+        (d > 0 &&
+         (op.getStarts()[d] != 0 || op.getLimits()[d] != type.getDimSize(d))))
+      return std::nullopt;
+    if (d > 0)
+      rowSize *= type.getDimSize(d);
+  }
+  return op.getStarts()[0] * rowSize;
+}
+
+/// Erases ops from `op` back that nothing reads.
+static void eraseUnread(Operation *op) {
+  SmallVector<Operation *> worklist{op};
+  while (!worklist.empty()) {
+    op = worklist.pop_back_val();
+    if (!op || !op->use_empty() || !isMemoryEffectFree(op))
+      continue;
+    llvm::SmallSetVector<Operation *, 4> producers;
+    for (Value operand : op->getOperands())
+      producers.insert(operand.getDefiningOp());
+    op->erase();
+    llvm::append_range(worklist, producers);
+  }
+}
+
+/// Takes a part of one of a tensor's rows, such as a rank's of what was
+/// gathered, from that tensor itself.
+static void sliceWhole(RankSliceOp slice) {
+  auto view = slice.getInput().getDefiningOp<ReshapeOp>();
+  auto rows = view ? view.getInput().getDefiningOp<SliceOp>() : SliceOp();
+  std::optional<int64_t> first = rows ? getFirstElement(rows) : std::nullopt;
+  RankedTensorType type = slice.getInput().getType();
+  if (!first || type.getRank() != 1 ||
+      *first * getElementBytes(type.getElementType()) %
+              RankSliceOp::kAlignment !=
+          0)
+    return;
+  OpBuilder builder(slice);
+  int64_t count = rows.getInput().getType().getNumElements();
+  slice.getInputMutable().assign(
+      ReshapeOp::create(builder, slice.getLoc(),
+                        type.clone(ArrayRef<int64_t>{count}), rows.getInput()));
+  slice.setStart(*first + static_cast<int64_t>(slice.getStart()));
+  eraseUnread(view);
+}
+
+/// The same part of `operand`, where the builder is.
+static Operation *createPart(OpBuilder &builder, Operation *part,
+                             RankedTensorType type, Value operand) {
+  if (auto slice = dyn_cast<RankSliceOp>(part))
+    return RankSliceOp::create(builder, part->getLoc(), type, operand,
+                               slice.getStartAttr(), slice.getMeshAttr(),
+                               slice.getAxes());
+  auto slice = cast<SliceOp>(part);
+  return SliceOp::create(builder, part->getLoc(), type, operand,
+                         slice.getStartsAttr(), slice.getLimitsAttr(),
+                         slice.getStridesAttr());
+}
+
+/// Gives the readers of `part` the op that it is a part of, of parts; false
+/// if that can't be.
+static bool sliceTermsOf(Operation *part, SmallVectorImpl<Operation *> &made) {
+  Operation *op = part->getOperand(0).getDefiningOp();
+  if (!isa_and_present<ElementwiseOpInterface>(op) || op->getNumResults() != 1)
+    return false;
+  auto ranks = dyn_cast<RankSliceOp>(part);
+  if (ranks && !llvm::all_of(op->getOperandTypes(), [&](Type type) {
+        return isAligned(ranks, getElementTypeOrSelf(type));
+      }))
+    return false;
+  OpBuilder builder(part);
+  auto result = cast<RankedTensorType>(part->getResult(0).getType());
+  IRMapping parts;
+  for (Value operand : op->getOperands()) {
+    if (parts.contains(operand))
+      continue;
+    auto type = cast<RankedTensorType>(
+        cast<RankedTensorType>(operand.getType()).clone(result.getShape()));
+    DenseElementsAttr splat;
+    if (matchPattern(operand, m_Constant(&splat)) && splat.isSplat()) {
+      parts.map(operand, ConstantOp::create(builder, op->getLoc(), type,
+                                            splat.resizeSplat(type)));
+      continue;
+    }
+    made.push_back(createPart(builder, part, type, operand));
+    parts.map(operand, made.back()->getResult(0));
+  }
+  Operation *clone = builder.clone(*op, parts);
+  clone->getResult(0).setType(result);
+  part->getResult(0).replaceAllUsesWith(clone->getResult(0));
+  part->erase();
+  eraseUnread(op);
+  return true;
+}
+
+void fusion::sliceTerms(Block &block) {
+  llvm::SmallSetVector<Operation *, 16> parts;
+  for (auto slice : block.getOps<RankSliceOp>()) {
+    parts.insert(slice);
+    // What is in no rank's part.
+    for (Operation *reader : slice.getInput().getUsers())
+      if (isa<SliceOp>(reader))
+        parts.insert(reader);
+  }
+  SmallVector<Operation *> worklist = parts.takeVector();
+  while (!worklist.empty()) {
+    Operation *part = worklist.pop_back_val();
+    auto slice = dyn_cast<RankSliceOp>(part);
+    if (!sliceTermsOf(part, worklist) && slice)
+      sliceWhole(slice);
+  }
 }

@@ -20,6 +20,12 @@ mlir::Value createRankSum(mlir::OpBuilder &builder, mlir::Location loc,
                           ReduceKind kind,
                           llvm::ArrayRef<mlir::Value> contributions);
 
+/// Lets ranks' parts of such sums be sums of parts: each `rank_slice` of
+/// elementwise ops' results moves to what those read, and so does a slice of
+/// what is in no rank's part. A rank then adds what it needs, and nobody writes
+/// the sum.
+void sliceTerms(mlir::Block &block);
+
 } // namespace fusion
 
 #endif // FUSION_LIB_FUSE_RANKSUM_H

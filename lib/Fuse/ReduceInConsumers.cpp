@@ -338,6 +338,7 @@ static void rewrite(Block &block, const TransportPlan &plan) {
                             createReshape(builder, loc, received, shape)});
     });
   }
+  sliceTerms(block);
 }
 
 namespace {

@@ -81,7 +81,8 @@ static void checkReaders(PlannedCollective &planned,
         OpFamily family = getOpFamily(user);
         if (family == OpFamily::Elementwise || family == OpFamily::Reduction) {
           isAdded = true;
-        } else if (family == OpFamily::View || family == OpFamily::Injective) {
+        } else if (family == OpFamily::View || family == OpFamily::Injective ||
+                   isa<RankSliceOp>(user)) {
           llvm::append_range(worklist, user->getResults());
         } else if (user->hasTrait<OpTrait::IsTerminator>()) {
           returned = user;
@@ -100,7 +101,7 @@ static void checkReaders(PlannedCollective &planned,
 }
 
 bool fusion::leadsToReduction(Operation *op) {
-  while (isa<ElementwiseOpInterface, ReshapeOp>(op) &&
+  while (isa<ElementwiseOpInterface, ReshapeOp, SliceOp, RankSliceOp>(op) &&
          op->getNumResults() == 1 &&
          llvm::hasSingleElement(llvm::SmallPtrSet<Operation *, 4>(
              op->user_begin(), op->user_end())))
@@ -118,7 +119,7 @@ static bool isReadInPlace(const PlannedCollective &planned) {
   SmallVector<Operation *> readers(planned.op->getUsers());
   while (!readers.empty()) {
     Operation *reader = readers.pop_back_val();
-    if (isa<ReshapeOp>(reader))
+    if (isa<ReshapeOp, RankSliceOp>(reader))
       llvm::append_range(readers, reader->getUsers());
     else if (getOpFamily(reader) != OpFamily::Elementwise ||
              leadsToReduction(reader))
@@ -187,7 +188,7 @@ UnfusedBytes::UnfusedBytes(Block &block, const FusionLegality &legality) {
     numberOf.try_emplace(&op, numberOf.size());
   live.resize(numberOf.size() + 1);
   auto isView = [](Operation &op) {
-    return getOpFamily(&op) == OpFamily::View;
+    return getOpFamily(&op) == OpFamily::View || isa<RankSliceOp>(op);
   };
   // Backwards, so that the readers of a view are known before it.
   for (Operation &op : llvm::reverse(block)) {

@@ -55,8 +55,8 @@ struct TransportPlan {
 /// Whether `op` combines the tensors of ranks.
 bool isRankReduction(mlir::Operation *op);
 
-/// Whether elementwise ops that nothing else reads lead from `op` to a
-/// reduction, as from a gradient to the sum of its squares.
+/// Whether elementwise ops and slices that nothing else reads lead from `op` to
+/// a reduction, as from a gradient to the sum of its squares.
 bool leadsToReduction(mlir::Operation *op);
 
 /// Decides. A pure function of the block, the choice and the device: the same

@@ -44,6 +44,7 @@ struct Trial {
   BucketSizes sizes;
   double us = 0;     ///< of the step
   int64_t bytes = 0; ///< of intermediate values alive at once
+  bool isClipShared = false;
 };
 
 } // namespace
@@ -88,14 +89,18 @@ static std::optional<Trial> trySizes(ModuleOp module, BucketSizes sizes,
   auto main = copy->lookupSymbol<func::FuncOp>("main");
   if (failed(manager.run(*copy)) || !main)
     return std::nullopt;
+  bool isClipShared =
+      main.walk([](RankSliceOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
   CommModel comms(costs.getDevice());
   FailureOr<StepPrices> prices = StepPrices::create(main, costs, comms);
   if (failed(prices))
     return std::nullopt;
   OverlapPlan plan = planOverlap(OverlapGraph(main, &*prices), *prices);
   if (options.overlap)
-    return Trial{sizes, plan.getTimeline().stepUs, plan.getPeakBytes()};
-  return Trial{sizes, plan.serial.stepUs, plan.serialBytes};
+    return Trial{sizes, plan.getTimeline().stepUs, plan.getPeakBytes(),
+                 isClipShared};
+  return Trial{sizes, plan.serial.stepUs, plan.serialBytes, isClipShared};
 }
 
 /// Of the trials whose step is about as short as the shortest, those that take
@@ -119,6 +124,29 @@ static const Trial &choose(ArrayRef<Trial> trials) {
          trial.us < (best == &trials.front() ? kNoticeable : 1) * best->us))
       best = &trial;
   return *best;
+}
+
+/// Whether ranks should share the squares of a clip, by one more trial of what
+/// was chosen: without that.
+static bool checkShares(ModuleOp module, ModuleOp copy, const Trial &shared,
+                        CompileOptions options, const CostModel &costs) {
+  options.shareClip = false;
+  std::optional<Trial> whole = trySizes(copy, shared.sizes, options, costs);
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!whole || !main)
+    return true;
+  bool isShorter = shared.us < whole->us;
+  auto format = [](double us) { return llvm::formatv("{0:f2}", us).str(); };
+  auto remarkOptions = remark::RemarkOpts::name("clip-share-step")
+                           .category("fusion")
+                           .function(main.getSymName());
+  auto remark = isShorter ? remark::passed(main.getLoc(), remarkOptions)
+                          : remark::missed(main.getLoc(), remarkOptions);
+  remark << remark::add("by trial: the step with gradients' squares shared by "
+                        "ranks, and whole on each")
+         << remark::metric("us_shared", format(shared.us))
+         << remark::metric("us_whole", format(whole->us));
+  return isShorter;
 }
 
 static void tell(ModuleOp module, ArrayRef<Trial> trials, const Trial &best) {
@@ -159,13 +187,14 @@ static SmallVector<BucketSizes> getCandidates(uint64_t bytes) {
         Halves{4, false}, Halves{0, true}, Halves{2, false}, Halves{1, false},
         Halves{5, false}, Halves{0, false}, Halves{6, false}})
     if (uint64_t size = whole >> count; size >= kLeastBytes)
-      candidates.push_back({size, isEven ? size : 0});
+      candidates.push_back({size, isEven ? size : 0, true});
   return candidates;
 }
 
 BucketSizes fusion::searchBucketSizes(ModuleOp module,
                                       const CompileOptions &options) {
-  BucketSizes given{options.bucketBytes, options.firstBucketBytes};
+  BucketSizes given{options.bucketBytes, options.firstBucketBytes,
+                    options.shareClip};
   if (given.bytes || given.firstBytes || !options.fuseBuckets)
     return given;
   SmallVector<Operation *> reductions = findReductions(module);
@@ -210,7 +239,11 @@ BucketSizes fusion::searchBucketSizes(ModuleOp module,
     else if (trials.empty())
       return given;
   }
-  const Trial &best = choose(trials);
+  Trial best = choose(trials);
+  best.sizes.shareClip = options.shareClip;
   tell(module, trials, best);
-  return best.sizes;
+  BucketSizes sizes = best.sizes;
+  if (best.isClipShared)
+    sizes.shareClip = checkShares(module, *copy, best, tried, **costs);
+  return sizes;
 }

@@ -15,6 +15,7 @@ namespace fusion {
 /// fuse phase chooses by itself.
 struct BucketSizes {
   uint64_t bytes = 0, firstBytes = 0;
+  bool shareClip = true; ///< ranks square parts of gradients
 };
 
 /// The sizes for `module`, which is to be fused next. Those of the options,

@@ -170,6 +170,8 @@ static Error setNoFuse(CommandLine &line, StringRef value) {
       line.compile.chunkGathers = false;
     else if (kind == "clip")
       line.compile.fuseClip = false;
+    else if (kind == "clip-shares")
+      line.compile.shareClip = false;
     else if (kind == "gradients")
       line.compile.fuseGradients = false;
     else if (kind == "projections")
@@ -177,7 +179,8 @@ static Error setNoFuse(CommandLine &line, StringRef value) {
     else
       return usage("unknown kind of fusion '" + kind +
                    "', --no-fuse, the kinds are: buckets, chunks, clip, "
-                   "gradients, horizontal, projections, vertical");
+                   "clip-shares, gradients, horizontal, projections, "
+                   "vertical");
   }
   return Error::success();
 }

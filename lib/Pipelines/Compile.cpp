@@ -118,6 +118,8 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
       noFuse.push_back("buckets");
     if (!options.fuseClip)
       noFuse.push_back("clip");
+    if (!options.shareClip)
+      noFuse.push_back("clip-shares");
     if (!options.chunkGathers)
       noFuse.push_back("chunks");
     if (!options.fuseProjections)
@@ -434,6 +436,7 @@ CompileStatus PhaseRunner::runPhase(Phase phase) {
     BucketSizes sizes = searchBucketSizes(module, options);
     sized.bucketBytes = sizes.bytes;
     sized.firstBucketBytes = sizes.firstBytes;
+    sized.shareClip = sizes.shareClip;
   }
   buildPhase(manager, phase, sized);
   if (phase == Phase::Fuse && options.verifyFusion) {

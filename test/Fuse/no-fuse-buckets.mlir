@@ -12,7 +12,7 @@
 // ON: fusion.concat
 // OFF-NOT: fusion.bucket
 // OFF-NOT: fusion.concat
-// ERROR: error: unknown kind of fusion 'bucket', --no-fuse, the kinds are: buckets, chunks, clip, gradients, horizontal, projections, vertical
+// ERROR: error: unknown kind of fusion 'bucket', --no-fuse, the kinds are: buckets, chunks, clip, clip-shares, gradients, horizontal, projections, vertical
 fusion.mesh @m(dp = 2)
 func.func @main(%a: tensor<4xf32>, %b: tensor<2x2xf32>) -> tensor<4xf32> {
   %r = fusion.all_reduce sum, %a on @m[dp] : tensor<4xf32>

@@ -102,6 +102,8 @@ enum class FusionRule : unsigned {
   ClipForm,
   ClipReader,
   ClipRanks,
+  ClipShare,
+  ClipShareProfit,
   // A gather in chunks, beside the products of its rows.
   ChunkGather,
   ChunkOwn,

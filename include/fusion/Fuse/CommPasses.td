@@ -217,6 +217,12 @@ def FuseClip : Pass<"fusion-fuse-clip", "::mlir::func::FuncOp"> {
     sum a rank and one scalar collective for each group of ranks. The factor stays
     a scalar that vertical fusion hands to the updates: no pass scales gradients.
 
+    Of large gradients that all ranks have, each rank squares its own part
+    (`fusion.rank_slice`), and a scalar collective adds the ranks' sums, where that
+    is predicted to take less than reading all of them: those up to some moment, so
+    that the rest hides the collective. What a size leaves beyond equal parts of
+    aligned bytes all ranks square.
+
     Requires: one block; fusion-bucket-collectives before, if it runs.
     Ensures: what a norm of infinity, NaN or zero does is as it was written, and
     the same on all ranks. Terms of a rank are added before they are added over
@@ -224,7 +230,8 @@ def FuseClip : Pass<"fusion-fuse-clip", "::mlir::func::FuncOp"> {
     keeps its bits. Idempotent.
     Leaves alone: norms that no factor follows from; terms added as a tree;
     a gradient that is the same on the ranks that its term is summed over.
-    Reports: `clip-partial` for each sum, `fuse-clip` for each norm, and why not.
+    Reports: `clip-partial` for each sum, `fuse-clip` for each norm, and why not;
+    `clip-share` with what sharing saves and costs, or `clip-share-profit`.
 
     Before:
     ```mlir
@@ -249,6 +256,7 @@ def FuseClip : Pass<"fusion-fuse-clip", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
+    Option<"share", "share", "bool", "true", "let ranks square parts of gradients that all have">,
     Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
     Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
   ];

@@ -66,8 +66,9 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
           "Kinds of fusion to leave out: vertical puts each op in a group "
           "of its own, horizontal gives each group a launch of its own, "
           "projections merges no products, buckets joins no collectives, "
-          "clip leaves norms of gradients as they are, gradients computes "
-          "none beside products")};
+          "clip leaves norms of gradients as they are, clip-shares lets all "
+          "ranks square whole gradients, gradients computes none beside "
+          "products")};
   Option<std::string> parameterFolder{
       *this, "parameter-folder",
       llvm::cl::desc("Folder that parameters' files are relative to (default: "

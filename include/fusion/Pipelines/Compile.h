@@ -54,6 +54,7 @@ struct CompileOptions {
   bool fuseGradients = true;
   bool fuseBuckets = true;
   bool fuseClip = true;
+  bool shareClip = true; ///< ranks square parts of gradients
   bool chunkGathers = true;
   /// Bytes that buckets of gradients start with and grow to, 0: the default.
   uint64_t firstBucketBytes = 0, bucketBytes = 0;

@@ -68,6 +68,38 @@ def simulate(*case):
     return plan(*case)[:2]
 
 
+def shares(folder):
+    """Ranks share the squares of gradients where that makes the step shorter, and only there."""
+    more = {"gpt-355m": "gpt-355m --batch 4 --dtype bf16 --parameter-dtype bf16 --vocab 50304 --untied",
+            "small": "mlp --layers 6 --hidden 256 --batch 1024 --features 256 --classes 256"}
+    cases = [("gpt-355m", "h200", 2), ("gpt", "h200", 2), ("mlp", "h200", 8), ("small", "h200", 2), ("mlp", "cpu", 2)]
+    cases += [(name, str(HERE / "Inputs/two-gpus-pcie.json"), 2) for name in ("gpt", "mlp")]
+
+    def both(case):
+        path, device, ranks = write(folder, case[0], {**MODELS, **more}[case[0]]), *case[1:]
+        found = []
+        target = "cuda:sm_90" if device == "h200" else "cpu"
+        for flags in ([f"--target={target}"], [f"--target={target}", "--no-fuse=clip-shares"]):
+            with tempfile.NamedTemporaryFile(suffix=".mlir") as out:
+                text = run("fusion-compile", path, f"--mesh=dp={ranks}", f"--device={device}", f"--simulate={ranks}x{device}",
+                           "--stop-after=schedule", *flags, "-o", out.name).stdout
+                found += [float(re.search(r"step ([0-9.]+) us: ", text)[1]), " turned " in Path(out.name).read_text()]
+        return found
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for (name, device, ranks), (step, isShared, whole, isTurned) in zip(cases, pool.map(both, cases)):
+            label = f"shares: {name} on {ranks} x {Path(device).stem}"
+            # Printed with one digit.
+            checks.check(f"{label}: the step is no longer", not isTurned and (step < whole if isShared else step <= whole + 0.05),
+                         f"{step} us, {whole} with whole squares; shared: {isShared}")
+            # 0.6 GB of gradients and of what the other rank sent are not read, which takes 149 us; a launch is more.
+            if name == "gpt-355m":
+                checks.check(f"{label}: by 0.1 ms or more", isShared and step <= whole - 100, f"{step} us of {whole}")
+            # A few hundred kilobytes are read sooner than a number goes over the ranks.
+            if name == "small":
+                checks.check(f"{label}: not where little is read", not isShared, f"{step} us")
+
+
 def launches(folder):
     """Launches of many groups expose no communication that the groups apart hide."""
     small = {"small-mlp": "mlp --layers 3 --hidden 16 --batch 16 --features 8 --classes 8",
@@ -124,6 +156,7 @@ def sizes(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         clip(Path(folder))
+        shares(Path(folder))
         launches(Path(folder))
         sizes(Path(folder))
     return checks.finish()
