@@ -9,7 +9,9 @@
 // A budget that is not given is tried on copies of the function: from what the
 // readers need to all gathered values kept until their last reader, so that
 // none is gathered twice. The least whose predicted step is about as short as
-// the shortest is taken.
+// the shortest is taken. Links send in the order in which they are asked: where
+// the first kernels wait for a collective of a few computed values, as rows
+// that are looked up, gathers of what is read later are tried behind it too.
 //
 //===----------------------------------------------------------------------===//
 #include "ArenaPlan.h"
@@ -44,10 +46,12 @@ namespace {
 
 struct PrefetchPlan {
   std::vector<Gather> gathers; ///< in the order of need
-  int64_t neededBytes = 0;     ///< without any prefetching
-  unsigned needed = 0;         ///< a node that needs them
-  int64_t peakBytes = 0;       ///< at any position
-  int64_t ringBytes = 0;       ///< of the region that holds them
+  /// Collectives that gathers of what is read later start behind.
+  SmallVector<unsigned> first;
+  int64_t neededBytes = 0; ///< without any prefetching
+  unsigned needed = 0;     ///< a node that needs them
+  int64_t peakBytes = 0;   ///< at any position
+  int64_t ringBytes = 0;   ///< of the region that holds them
 };
 
 /// A function whose gathers have their places within a budget, not yet
@@ -58,9 +62,15 @@ struct Placed {
   int64_t numRepeats = 0;
 };
 
-/// The predicted schedule within a budget.
-struct Trial {
+/// How early gathers start.
+struct Earliness {
   int64_t budget = 0;
+  bool inTurn = false; ///< behind collectives that are read before
+};
+
+/// The predicted schedule with some of it.
+struct Trial {
+  Earliness earliness;
   double us = 0;     ///< of the step
   int64_t bytes = 0; ///< of intermediate values alive at once
 };
@@ -118,9 +128,46 @@ static std::vector<Gather> findGathers(const OverlapGraph &graph,
   return gathers;
 }
 
+/// Collectives for which nothing of their size is sent before, and that are
+/// read ahead of some gathers, which get their turn.
+static SmallVector<unsigned> findFirst(const OverlapGraph &graph,
+                                       const FusionLegality &legality,
+                                       std::vector<Gather> &gathers) {
+  llvm::DenseSet<unsigned> isGather;
+  for (const Gather &gather : gathers)
+    isGather.insert(gather.node);
+  SmallVector<unsigned> first;
+  std::vector<int64_t> most(graph.size()); // of a collective that it needs
+  for (unsigned id = 0; id < graph.size(); ++id) {
+    const OverlapNode &node = graph[id];
+    int64_t bytes = 0;
+    if (node.isComm)
+      for (Value result : node.op->getResults())
+        bytes += legality.getByteSize(result);
+    bool isPlaced = node.isRegion || node.isBarrier;
+    for (unsigned other : node.before)
+      most[id] = std::max(most[id], most[other]);
+    if (node.isComm && !isPlaced && most[id] < bytes && !node.after.empty() &&
+        !node.isChained && !isGather.contains(id) &&
+        !node.op->hasAttr(kBucketAttr)) {
+      bool isAhead = false;
+      for (Gather &gather : gathers) {
+        if (gather.first <= node.after.front())
+          continue;
+        gather.turn = std::max(gather.turn, id + 1);
+        isAhead = true;
+      }
+      if (isAhead)
+        first.push_back(id);
+    }
+    most[id] = isPlaced ? INT64_MAX : std::max(most[id], bytes);
+  }
+  return first;
+}
+
 /// Sets when each gather starts, and returns the most bytes at any position.
 static int64_t issueWithin(std::vector<Gather> &gathers, unsigned numNodes,
-                           int64_t budget) {
+                           Earliness earliness) {
   std::vector<int64_t> live(numNodes);
   for (Gather &gather : gathers)
     for (unsigned i = gather.issue = gather.first; i <= gather.last; ++i)
@@ -128,8 +175,10 @@ static int64_t issueWithin(std::vector<Gather> &gathers, unsigned numNodes,
   unsigned previous = 0;
   for (Gather &gather : gathers) {
     unsigned least = std::max(gather.ready, previous);
+    if (earliness.inTurn)
+      least = std::max(least, gather.turn);
     while (gather.issue > least &&
-           live[gather.issue - 1] + gather.bytes <= budget)
+           live[gather.issue - 1] + gather.bytes <= earliness.budget)
       live[--gather.issue] += gather.bytes;
     previous = gather.issue;
   }
@@ -166,9 +215,11 @@ static int64_t findMostRead(const OverlapGraph &graph,
 /// region fits.
 static PrefetchPlan planPrefetch(const OverlapGraph &graph,
                                  const FusionLegality &legality,
-                                 int64_t budget) {
+                                 Earliness earliness) {
   PrefetchPlan plan;
   plan.gathers = findGathers(graph, legality);
+  if (earliness.inTurn)
+    plan.first = findFirst(graph, legality, plan.gathers);
   std::vector<int64_t> live(graph.size());
   for (const Gather &gather : plan.gathers)
     for (unsigned i = gather.first; i <= gather.last; ++i)
@@ -176,12 +227,14 @@ static PrefetchPlan planPrefetch(const OverlapGraph &graph,
         plan.neededBytes = live[i];
         plan.needed = i;
       }
+  int64_t budget = earliness.budget;
   if (plan.neededBytes > budget)
     return plan;
   constexpr unsigned kMostTries = 16;
   int64_t bound = budget;
   for (unsigned i = 0; i < kMostTries; ++i) {
-    plan.peakBytes = issueWithin(plan.gathers, graph.size(), bound);
+    plan.peakBytes =
+        issueWithin(plan.gathers, graph.size(), {bound, earliness.inTurn});
     plan.ringBytes = planRing(plan.gathers);
     if (plan.ringBytes <= budget)
       return plan;
@@ -194,7 +247,7 @@ static PrefetchPlan planPrefetch(const OverlapGraph &graph,
 }
 
 /// Repeats gathers in `main` if the budget does not keep them.
-static FailureOr<Placed> place(func::FuncOp main, int64_t budget) {
+static FailureOr<Placed> place(func::FuncOp main, Earliness earliness) {
   Placed placed;
   for (bool isRepeated : {false, true}) {
     FailureOr<FusionLegality> legality =
@@ -202,16 +255,16 @@ static FailureOr<Placed> place(func::FuncOp main, int64_t budget) {
     if (failed(legality))
       return failure();
     placed.graph = std::make_unique<OverlapGraph>(main, nullptr);
-    placed.plan = planPrefetch(*placed.graph, *legality, budget);
-    if (isRepeated || placed.plan.neededBytes <= budget)
+    placed.plan = planPrefetch(*placed.graph, *legality, earliness);
+    if (isRepeated || placed.plan.neededBytes <= earliness.budget)
       break;
     placed.numRepeats =
-        repeatGathers(*placed.graph, placed.plan.gathers, budget);
+        repeatGathers(*placed.graph, placed.plan.gathers, earliness.budget);
   }
   return placed;
 }
 
-static void rewrite(func::FuncOp main, const OverlapGraph &graph,
+static void rewrite(func::FuncOp main, OverlapGraph &graph,
                     const PrefetchPlan &plan) {
   llvm::DenseMap<unsigned, SmallVector<unsigned, 2>> starts, awaits;
   llvm::DenseSet<unsigned> moved;
@@ -221,6 +274,13 @@ static void rewrite(func::FuncOp main, const OverlapGraph &graph,
     moved.insert(gather.node);
     graph[gather.node].op->setAttr(kPrefetchedAttr,
                                    UnitAttr::get(main.getContext()));
+  }
+  for (unsigned node : plan.first) {
+    starts[node].push_back(node);
+    awaits[graph[node].after.front()].push_back(node);
+    moved.insert(node);
+    // Beside it they would take the link from it.
+    graph.setStream(node, graph[plan.gathers.front().node].stream);
   }
   std::vector<OverlapItem> items;
   for (unsigned id = 0; id < graph.size(); ++id) {
@@ -235,15 +295,15 @@ static void rewrite(func::FuncOp main, const OverlapGraph &graph,
 }
 
 /// What the schedule makes of a copy of `main`; nullopt if it can't be had.
-static std::optional<Trial> tryBudget(func::FuncOp main, int64_t budget,
+static std::optional<Trial> tryPlaces(func::FuncOp main, Earliness earliness,
                                       const CostModel &costs) {
   OpBuilder builder(main);
   OwningOpRef<func::FuncOp> owned(main.clone());
   func::FuncOp copy = *owned;
   copy.setSymName((main.getSymName() + ".prefetch").str());
   builder.insert(copy); // meshes and kernels are found from there
-  FailureOr<Placed> placed = place(copy, budget);
-  if (failed(placed) || placed->plan.neededBytes > budget)
+  FailureOr<Placed> placed = place(copy, earliness);
+  if (failed(placed) || placed->plan.neededBytes > earliness.budget)
     return std::nullopt;
   rewrite(copy, *placed->graph, placed->plan);
   CommModel comms(costs.getDevice());
@@ -251,7 +311,7 @@ static std::optional<Trial> tryBudget(func::FuncOp main, int64_t budget,
   if (failed(prices))
     return std::nullopt;
   OverlapPlan plan = planOverlap(OverlapGraph(copy, &*prices), *prices);
-  return Trial{budget, plan.getTimeline().stepUs,
+  return Trial{earliness, plan.getTimeline().stepUs,
                plan.isSerial() ? plan.serialBytes : plan.overlappedBytes};
 }
 
@@ -295,34 +355,36 @@ struct PrefetchAllGather final
         main->hasAttr(kPrefetchBudgetAttr) ||
         main.getBody().front().getOps<AllGatherOp>().empty())
       return markAllAnalysesPreserved();
-    FailureOr<int64_t> most = findBudget(main);
-    if (failed(most))
+    FailureOr<Earliness> earliness = findEarliness(main);
+    if (failed(earliness))
       return signalPassFailure();
-    FailureOr<Placed> placed = place(main, *most);
+    int64_t most = earliness->budget;
+    FailureOr<Placed> placed = place(main, *earliness);
     if (failed(placed))
       return signalPassFailure();
     const PrefetchPlan &plan = placed->plan;
     if (plan.gathers.empty())
       return markAllAnalysesPreserved();
-    if (plan.neededBytes > *most) {
+    if (plan.neededBytes > most) {
       emitError((*placed->graph)[plan.needed].op, ErrorKind::Resources)
           << "needs " << plan.neededBytes
           << " bytes of gathered values at once, --prefetch-budget allows "
-          << *most << ": give at least " << plan.neededBytes;
+          << most << ": give at least " << plan.neededBytes;
       return signalPassFailure();
     }
     main->setAttr(kPrefetchBudgetAttr,
-                  IntegerAttr::get(IntegerType::get(&getContext(), 64), *most));
+                  IntegerAttr::get(IntegerType::get(&getContext(), 64), most));
     report(*placed);
     rewrite(main, *placed->graph, plan);
     remark::passed(main.getLoc(), name("prefetch"))
         << remark::add("gathers start as early as the budget allows")
-        << remark::metric("Budget", *most)
+        << remark::metric("Budget", most)
         << remark::metric("PeakBytes", plan.peakBytes)
         << remark::metric("RegionBytes", plan.ringBytes)
         << remark::metric("NeededBytes", plan.neededBytes)
         << remark::metric("Gathers", int64_t(plan.gathers.size()))
-        << remark::metric("Repeated", placed->numRepeats);
+        << remark::metric("Repeated", placed->numRepeats)
+        << remark::metric("Behind", int64_t(plan.first.size()));
   }
 
 private:
@@ -330,16 +392,15 @@ private:
     return remark::RemarkOpts::name(rule).category("fusion").function(function);
   }
   /// The given budget, or that of the best trial.
-  FailureOr<int64_t> findBudget(func::FuncOp main);
+  FailureOr<Earliness> findEarliness(func::FuncOp main);
   void tell(func::FuncOp main, ArrayRef<Trial> trials, const Trial &best);
   void report(const Placed &placed);
 };
 
 } // namespace
 
-FailureOr<int64_t> PrefetchAllGather::findBudget(func::FuncOp main) {
-  if (budget != 0)
-    return std::min<uint64_t>(budget, INT64_MAX);
+FailureOr<Earliness> PrefetchAllGather::findEarliness(func::FuncOp main) {
+  int64_t given = std::min<uint64_t>(budget, INT64_MAX);
   FailureOr<FusionLegality> legality =
       FusionLegality::create(main, GroupLimits());
   if (failed(legality))
@@ -348,9 +409,12 @@ FailureOr<int64_t> PrefetchAllGather::findBudget(func::FuncOp main) {
   std::vector<Gather> gathers = findGathers(graph, *legality);
   int64_t most = findMostRead(graph, gathers);
   int64_t least = most > INT64_MAX / 2 ? INT64_MAX : 2 * most;
+  if (given != 0)
+    least = given;
+  bool areFirst = !findFirst(graph, *legality, gathers).empty();
   // Nothing is known of links: keep little.
-  if (gathers.empty() || !model->getDevice().comm)
-    return least;
+  if (gathers.empty() || !model->getDevice().comm || (given != 0 && !areFirst))
+    return Earliness{least};
   int64_t limit = std::min<uint64_t>(memoryLimit, INT64_MAX);
   if (limit == 0) {
     limit = model->getDevice().memoryBytes;
@@ -358,17 +422,21 @@ FailureOr<int64_t> PrefetchAllGather::findBudget(func::FuncOp main) {
       limit -= legality->getByteSize(argument);
   }
   SmallVector<Trial> trials;
-  for (int64_t candidate : getCandidates(least, gathers)) {
-    std::optional<Trial> trial = tryBudget(main, candidate, *model);
-    if (trial)
-      trials.push_back(*trial);
-    else if (trials.empty())
-      return least;
-  }
+  for (int64_t candidate :
+       given != 0 ? SmallVector<int64_t>{given} : getCandidates(least, gathers))
+    for (bool inTurn : {false, true}) {
+      if (inTurn && !areFirst)
+        break;
+      std::optional<Trial> trial = tryPlaces(main, {candidate, inTurn}, *model);
+      if (trial)
+        trials.push_back(*trial);
+      else if (trials.empty())
+        return Earliness{least};
+    }
   const Trial &best = choose(trials, limit);
   if (trials.size() > 1)
     tell(main, trials, best);
-  return best.budget;
+  return best.earliness;
 }
 
 void PrefetchAllGather::tell(func::FuncOp main, ArrayRef<Trial> trials,
@@ -377,13 +445,13 @@ void PrefetchAllGather::tell(func::FuncOp main, ArrayRef<Trial> trials,
   remark::passed(main.getLoc(), name("prefetch-budget"))
       << remark::add("by trial of {0} budgets: a step of {1} us within {2} "
                      "bytes; the least has {3} us within {4} bytes",
-                     trials.size(), format(best.us), best.budget,
-                     format(trials.front().us), trials.front().budget)
+                     trials.size(), format(best.us), best.earliness.budget,
+                     format(trials.front().us), trials.front().earliness.budget)
       << remark::metric("Trials", int64_t(trials.size()))
-      << remark::metric("Budget", best.budget)
+      << remark::metric("Budget", best.earliness.budget)
       << remark::metric("us_step", format(best.us))
       << remark::metric("PeakBytes", best.bytes)
-      << remark::metric("LeastBudget", trials.front().budget)
+      << remark::metric("LeastBudget", trials.front().earliness.budget)
       << remark::metric("us_of_least", format(trials.front().us));
 }
 

@@ -19,6 +19,7 @@ struct Gather {
   llvm::SmallVector<int64_t, 2> sizes; ///< of its results, bytes
   int64_t bytes = 0;                   ///< of all, each rounded up
   unsigned ready = 0;                  ///< the first it may start before
+  unsigned turn = 0;                   ///< the same, behind who is read before
   unsigned first = 0, last = 0;        ///< readers
   unsigned issue = 0;                  ///< the answer
 };

@@ -37,6 +37,10 @@ public:
 
   unsigned size() const { return nodes.size(); }
   const OverlapNode &operator[](unsigned node) const { return nodes[node]; }
+  /// Of a collective that keeps an order with those of another stream.
+  void setStream(unsigned node, unsigned stream) {
+    nodes[node].stream = stream;
+  }
   /// Whether `op` goes where it is read.
   static bool isLazy(mlir::Operation *op);
 

@@ -104,7 +104,9 @@ def PrefetchAllGather : Pass<"fusion-prefetch-all-gather", "::mlir::ModuleOp"> {
     Budget 0, on a device with a `comm` block: twice what one op reads, its doublings,
     and all that is gathered are tried, each on a copy of the function. Taken is the
     least whose predicted step is no more than 0.5 % longer than the shortest, of those
-    that `memory-limit` holds.
+    that `memory-limit` holds. With each budget gathers are also tried behind
+    collectives of computed values that are read before them and for which nothing as
+    large is gathered, and these ahead of them on their stream.
 
     Requires: a graph of one block.
     Ensures: `fusion.prefetched` on the gathers, `fusion.prefetch_budget` on the
