@@ -155,6 +155,13 @@ static constexpr FusionRuleInfo kRules[] = {
     {FusionRule::UpdatesProfit, "updates-profit", false,
      "to gather the updates is predicted to take no fewer nanoseconds than to "
      "reduce the tensor"},
+    {FusionRule::ExchangeLookups, "exchange-lookups", true,
+     "ranks exchange the rows that they look up; the table is not gathered"},
+    {FusionRule::LookupForm, "lookup-form", false,
+     "more than lookups of rows, of known number, reads the table"},
+    {FusionRule::LookupProfit, "lookup-profit", false,
+     "to exchange rows is predicted to take no fewer nanoseconds than to "
+     "gather the table"},
     {FusionRule::BucketGathers, "bucket-gathers", true,
      "tensors that are read one behind the other are gathered by one "
      "collective"},

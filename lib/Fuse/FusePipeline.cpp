@@ -32,6 +32,10 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(createDecomposeNamed());
   // Ahead of what cuts reductions, and of the certificate: collectives change.
   if (!llvm::is_contained(options.noFuse, "buckets")) {
+    ExchangeLookupsOptions lookups;
+    lookups.device = options.device;
+    lookups.costModel = options.costModel;
+    manager.addNestedPass<func::FuncOp>(createExchangeLookups(lookups));
     GatherUpdatesOptions updates;
     updates.device = options.device;
     updates.costModel = options.costModel;

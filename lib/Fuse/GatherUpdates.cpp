@@ -42,6 +42,8 @@ struct ReducedUpdates {
   ScatterOp scatter;
   /// The updates as they are gathered: before they are widened for the sum.
   Value sent;
+  /// That gathers the indices before, as for a lookup; or null.
+  AllGatherOp gathered;
   double reducedUs = 0, gatheredUs = 0;
 };
 
@@ -86,6 +88,29 @@ static int64_t countRanks(Operation *op) {
   return getCommGroup(cast<CommunicationOpInterface>(op)).size;
 }
 
+static Value skipReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
+/// Where the ranks of `reduction` gather the scatter's indices, in any shape,
+/// ahead of it.
+static AllGatherOp findGathered(Operation *reduction, ScatterOp scatter) {
+  Value indices = skipReshapes(scatter.getIndices());
+  for (auto gather : scatter->getBlock()->getOps<AllGatherOp>()) {
+    if (!gather->isBeforeInBlock(scatter))
+      break;
+    // One dimension is in the order of the ranks whatever it was before.
+    if (gather.getInputs().size() == 1 && gather.getDim() == 0 &&
+        gather.getMeshAttr() == reduction->getAttr("mesh") &&
+        gather.getAxesAttr() == reduction->getAttr("axes") &&
+        skipReshapes(gather.getInputs()[0]) == indices)
+      return gather;
+  }
+  return {};
+}
+
 /// The rule that says no, or nothing; then `updates` has all but its prices.
 static std::optional<FusionRule> analyze(ReducedUpdates &updates) {
   ScatterOp scatter = updates.scatter;
@@ -114,6 +139,7 @@ static std::optional<FusionRule> analyze(ReducedUpdates &updates) {
         narrow.getIntOrFloatBitWidth() < wide.getIntOrFloatBitWidth())
       updates.sent = widened.getInput();
   }
+  updates.gathered = findGathered(updates.reduction, scatter);
   return std::nullopt;
 }
 
@@ -129,8 +155,10 @@ void GatherUpdates::price(ReducedUpdates &updates) const {
   double sentBytes = countBytes(updates.sent);
   double indexBytes = countBytes(scatter.getIndices());
   updates.gatheredUs =
-      comm.predict(CommOp::AllGather, ranks * sentBytes, group).us +
-      comm.predict(CommOp::AllGather, ranks * indexBytes, group).us;
+      comm.predict(CommOp::AllGather, ranks * sentBytes, group).us;
+  if (!updates.gathered)
+    updates.gatheredUs +=
+        comm.predict(CommOp::AllGather, ranks * indexBytes, group).us;
   KernelWork work;
   work.memoryBytes =
       static_cast<int64_t>((ranks - 1) * (sentBytes + indexBytes));
@@ -180,7 +208,17 @@ static void rewrite(const ReducedUpdates &updates) {
   OpBuilder builder(scatter);
   Location loc = scatter.getLoc();
   int64_t ranks = getCommGroup(cast<CommunicationOpInterface>(reduction)).size;
-  Value indices = createGather(builder, reduction, scatter.getIndices(), ranks);
+  Value indices;
+  if (AllGatherOp gathered = updates.gathered) {
+    SmallVector<int64_t> shape(getType(scatter.getIndices()).getShape());
+    shape.front() *= ranks;
+    indices = gathered.getOutputs()[0];
+    if (getType(indices).getShape() != ArrayRef(shape))
+      indices = ReshapeOp::create(builder, loc, getType(indices).clone(shape),
+                                  indices);
+  } else {
+    indices = createGather(builder, reduction, scatter.getIndices(), ranks);
+  }
   Value all = createGather(builder, reduction, updates.sent, ranks);
   RankedTensorType type = getType(reduction->getResult(0));
   Value zeros = scatter.getInput();

@@ -93,6 +93,10 @@ enum class FusionRule : unsigned {
   GatherUpdates,
   UpdatesForm,
   UpdatesProfit,
+  // Rows of a table, exchanged in place of the whole.
+  ExchangeLookups,
+  LookupForm,
+  LookupProfit,
   // Gathers as one collective.
   BucketGathers,
   GatherKey,

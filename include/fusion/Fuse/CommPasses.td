@@ -133,6 +133,49 @@ def ChunkGathers : Pass<"fusion-chunk-gathers", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 
+def ExchangeLookups : Pass<"fusion-exchange-lookups", "::mlir::func::FuncOp"> {
+  let summary = "exchanges rows that are looked up in place of gathering the table";
+  let description = [{
+    A table that ranks hold rows of, gathered for lookups alone, has more rows than
+    they name. The indices are gathered instead; every rank looks up those of all
+    ranks in its own rows, sends to each what that one asked for (all_to_all), and
+    takes the row that its owner sent. What is narrowed ahead of the gather is
+    looked up before.
+
+    Requires: one block; before fusion-gather-updates, which gathers the same
+    indices, and fusion-bucket-gathers.
+    Ensures: the same bits, for indices outside the table too. Idempotent.
+    Leaves alone: tables that something else reads, or that are gathered over
+    several axes; sizes that depend on the batch; 32-bit indices of more rows than
+    they reach; what is predicted to be no faster.
+    Reports: `exchange-lookups` with the nanoseconds of both ways, and why not.
+
+    Before:
+    ```mlir
+    fusion.mesh @m(dp = 2)
+    func.func @main(%t: tensor<32768x512xf32>, %i: tensor<64xi64>) -> tensor<64x512xf32> {
+      %0 = fusion.all_gather %t dim = 0 on @m[dp] : (tensor<32768x512xf32>) -> tensor<65536x512xf32>
+      %1 = fusion.gather %0, %i axis = 0 : tensor<65536x512xf32>, tensor<64xi64>
+      return %1 : tensor<64x512xf32>
+    }
+    ```
+    After:
+    ```mlir
+    %0 = fusion.all_gather %i dim = 0 on @m[dp] : (tensor<64xi64>) -> tensor<128xi64>
+    %1 = fusion.clamp %0, %zero, %last : tensor<128xi64>
+    %2 = fusion.sub %1, %first : tensor<128xi64>    // this rank's first row
+    %3 = fusion.gather %t, %2 axis = 0 : tensor<32768x512xf32>, tensor<128xi64>
+    %4 = fusion.all_to_all %3 split_dim = 0 concat_dim = 0 on @m[dp] : (tensor<128x512xf32>) -> tensor<128x512xf32>
+    %5 = fusion.gather %4, %at axis = 0 : tensor<128x512xf32>, tensor<64xi64>  // owner * 64 + number
+    ```
+  }];
+  let options = [
+    Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
+    Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
+  ];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 def GatherUpdates : Pass<"fusion-gather-updates", "::mlir::func::FuncOp"> {
   let summary = "gathers the updates of rows in place of reducing the tensor";
   let description = [{
@@ -140,7 +183,8 @@ def GatherUpdates : Pass<"fusion-gather-updates", "::mlir::func::FuncOp"> {
     added, far fewer than it has rows. Where every rank adds its own and the
     results are summed over ranks (all_reduce; reduce_scatter of rows), the updates
     and their indices are gathered instead and every rank adds all of them, to the
-    rows that it keeps. What was widened for the sum is gathered narrow.
+    rows that it keeps. What was widened for the sum is gathered narrow; indices
+    that are gathered ahead of the scatter already are not gathered again.
 
     Requires: one block; before fusion-bucket-collectives.
     Ensures: the order in which updates are added is that of one program over all

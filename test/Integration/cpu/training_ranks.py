@@ -53,7 +53,7 @@ class Step:
         worst = np.abs(want.astype(np.float64) - got).max(initial=0) / scale
         return "" if worst <= self.tolerance else f"{name}: {worst:.2g}"
 
-    def on(self, mesh, *options, gathers=False):
+    def on(self, mesh, *options, gathers=False, exchanges=False):
         label = " ".join([f"{self.name}, {mesh}", *options])
         folder = self.folder / label.replace(" ", "_").replace(",", "")
         local = run("fusion-compile", self.model, "--target=cpu", "--mesh", mesh, *options, "--stop-after=partition",
@@ -62,9 +62,13 @@ class Step:
         points = positions(axes)
         said = run("fusion-compile", self.model, "--target=cpu", "--mesh", mesh, *options, "--explain",
                    "-o", self.folder / "m.fsn")
-        taken = re.search(r"^ *([0-9]+) +gather-updates", said.stdout + said.stderr, re.M)
-        if gathers or taken and int(taken.group(1)):
-            C.check(f"{label}: updates are gathered", gathers == bool(taken and int(taken.group(1))))
+        def isTaken(rule):
+            taken = re.search(rf"^ *([0-9]+) +{rule}", said.stdout + said.stderr, re.M)
+            return bool(taken and int(taken.group(1)))
+        if gathers or isTaken("gather-updates"):
+            C.check(f"{label}: updates are gathered", gathers == isTaken("gather-updates"))
+        if "--shard-state" in options:
+            C.check(f"{label}: rows are exchanged", exchanges == isTaken("exchange-lookups"))
         run("fusion-run", self.folder / "m.fsn", "--ranks", str(len(points)), *self.words, "--output-dir", folder)
         wrong = []
         for rank, point in enumerate(points):
@@ -93,12 +97,15 @@ with tempfile.TemporaryDirectory() as name:
             step.on(f"dp={ranks}")
         for ranks in (2, 4):
             step.on(f"dp={ranks}", "--shard-state")
-    # More words than a batch has: ranks gather what is added to an embedding's rows.
+    # More words than a batch has: ranks gather what is added to an embedding's rows, and
+    # exchange those that they look up in one of which each holds a part.
     step = Step(folder, "gpt of many words", GPT.replace("--vocab 24", "--vocab 20000"), 1e-4)
     for ranks in (2, 3, 4):
         step.on(f"dp={ranks}", gathers=True)
     for ranks in (2, 4):
-        step.on(f"dp={ranks}", "--shard-state", gathers=True)
+        step.on(f"dp={ranks}", "--shard-state", gathers=True, exchanges=True)
+    # Of 20,000 rows a third is padded, and the gradient with it, which is reduced then.
+    step.on("dp=3", "--shard-state", exchanges=True)
     step = Step(folder, "gpt over tp", GPT + " --tp", 1e-4)
     for mesh in ("dp=1,tp=2", "dp=1,tp=4", "dp=2,tp=2"):
         step.on(mesh)
