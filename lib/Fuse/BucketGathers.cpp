@@ -37,7 +37,7 @@ using namespace fusion;
 static constexpr double kStarts = 2;
 
 /// Each may have this many times the bytes of the one before it, until they
-/// take as long as the wait between two.
+/// take as long as the wait between two, or have the bytes that are given.
 static constexpr double kGrowth = 2;
 
 /// Tensors of a bucket: a collective's kernel has an argument for each.
@@ -199,12 +199,16 @@ void BucketGathers::form(ArrayRef<ParameterGather> members) {
   }
 }
 
-/// Of the bucket behind so many.
-static int64_t getMostBytes(const CollectiveCost &cost, unsigned numBefore) {
+/// Of the bucket behind so many, where they grow to `target` bytes at least.
+static int64_t getMostBytes(const CollectiveCost &cost, unsigned numBefore,
+                            int64_t target) {
+  double usPerByte = std::max(cost.usPerByte, 1e-12);
   double first = kStarts * cost.latencyUs;
-  double us = std::min(first * std::pow(kGrowth, numBefore),
-                       std::max(first, cost.queuedUs));
-  return static_cast<int64_t>(us / std::max(cost.usPerByte, 1e-12));
+  double last =
+      std::max(cost.queuedUs, static_cast<double>(target) * usPerByte);
+  double us =
+      std::min(first * std::pow(kGrowth, numBefore), std::max(first, last));
+  return static_cast<int64_t>(us / usPerByte);
 }
 
 LogicalResult BucketGathers::decide(FunctionOpInterface function,
@@ -230,7 +234,7 @@ LogicalResult BucketGathers::decide(FunctionOpInterface function,
       continue;
     }
     CollectiveCost cost(op, comm);
-    int64_t limit = getMostBytes(cost, numBefore);
+    int64_t limit = getMostBytes(cost, numBefore, bucketBytes);
     if (!bucket.empty()) {
       bool isSame = haveSameKey(bucket.front().op, op);
       if (!isSame)

@@ -63,6 +63,7 @@ void fusion::buildFusePipeline(OpPassManager &manager,
   }
   if (!llvm::is_contained(options.noFuse, "buckets")) {
     BucketGathersOptions gathers;
+    gathers.bucketBytes = options.gatherBytes;
     gathers.device = options.device;
     gathers.costModel = options.costModel;
     manager.addNestedPass<func::FuncOp>(createBucketGathers(gathers));

@@ -5,7 +5,8 @@
 // sizes, and the schedule of each is predicted. Of those that take hardly
 // longer than the fastest, the one counts that needs the least memory: larger
 // buckets let products share launches, for which gradients and what they are
-// computed from wait.
+// computed from wait. Where some of the step is exposed then, sizes for gathers
+// of parameters are tried likewise.
 //
 //===----------------------------------------------------------------------===//
 #include "BucketSearch.h"
@@ -26,8 +27,14 @@ using namespace fusion;
 /// more ops has one, up to those of the second limit.
 static constexpr size_t kTrialOps = 12000, kMostOps = 30000, kMaxTrials = 11;
 
+/// And of buckets of gathers, however many ops there are.
+static constexpr size_t kGatherTrials = 2;
+
 /// The smallest size that is tried.
 static constexpr uint64_t kLeastBytes = 1 << 20;
+
+/// Buckets of gathers are tried where so much of the step is exposed.
+static constexpr double kExposed = 0.02;
 
 /// How much longer than the shortest a step may be for less memory, and how
 /// many bytes more than the fewest are not worth a longer step.
@@ -42,8 +49,9 @@ namespace {
 /// The predicted schedule with some sizes.
 struct Trial {
   BucketSizes sizes;
-  double us = 0;     ///< of the step
-  int64_t bytes = 0; ///< of intermediate values alive at once
+  double us = 0;        ///< of the step
+  int64_t bytes = 0;    ///< of intermediate values alive at once
+  double exposedUs = 0; ///< of it, in which something is sent and no more
   bool isClipShared = false;
 };
 
@@ -60,8 +68,11 @@ static SmallVector<Operation *> findReductions(ModuleOp module) {
   return reductions;
 }
 
-static int64_t countBytes(Operation *reduction) {
-  auto type = dyn_cast<RankedTensorType>(reduction->getOperand(0).getType());
+/// Of what is reduced, or put together by a gather.
+static int64_t countBytes(Operation *collective) {
+  Value value = isa<AllGatherOp>(collective) ? collective->getResult(0)
+                                             : collective->getOperand(0);
+  auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type || !type.hasStaticShape())
     return 0;
   return type.getNumElements() *
@@ -76,6 +87,7 @@ static std::optional<Trial> trySizes(ModuleOp module, BucketSizes sizes,
   OwningOpRef<ModuleOp> copy(module.clone());
   options.bucketBytes = sizes.bytes;
   options.firstBucketBytes = sizes.firstBytes;
+  options.gatherBytes = sizes.gatherBytes;
   PassManager manager(module.getContext());
   buildPhase(manager, Phase::Fuse, options);
   if (options.overlap) {
@@ -89,18 +101,21 @@ static std::optional<Trial> trySizes(ModuleOp module, BucketSizes sizes,
   auto main = copy->lookupSymbol<func::FuncOp>("main");
   if (failed(manager.run(*copy)) || !main)
     return std::nullopt;
-  bool isClipShared =
-      main.walk([](RankSliceOp) { return WalkResult::interrupt(); })
-          .wasInterrupted();
+  // Other ranks' parts are those of gathered rows.
+  bool isClipShared = main.walk([](RankSliceOp slice) {
+                            return slice.getShift() == 0
+                                       ? WalkResult::interrupt()
+                                       : WalkResult::advance();
+                          }).wasInterrupted();
   CommModel comms(costs.getDevice());
   FailureOr<StepPrices> prices = StepPrices::create(main, costs, comms);
   if (failed(prices))
     return std::nullopt;
   OverlapPlan plan = planOverlap(OverlapGraph(main, &*prices), *prices);
-  if (options.overlap)
-    return Trial{sizes, plan.getTimeline().stepUs, plan.getPeakBytes(),
-                 isClipShared};
-  return Trial{sizes, plan.serial.stepUs, plan.serialBytes, isClipShared};
+  const Timeline &timeline = options.overlap ? plan.getTimeline() : plan.serial;
+  return Trial{sizes, timeline.stepUs,
+               options.overlap ? plan.getPeakBytes() : plan.serialBytes,
+               timeline.exposedUs, isClipShared};
 }
 
 /// Of the trials whose step is about as short as the shortest, those that take
@@ -165,6 +180,7 @@ static void tell(ModuleOp module, ArrayRef<Trial> trials, const Trial &best) {
                      format(fastest.us), fastest.bytes)
       << remark::metric("Trials", int64_t(trials.size()))
       << remark::metric("SizeLimit", int64_t(best.sizes.bytes))
+      << remark::metric("GatherLimit", int64_t(best.sizes.gatherBytes))
       << remark::metric("us_step", format(best.us))
       << remark::metric("PeakBytes", best.bytes)
       << remark::metric("us_fastest", format(fastest.us))
@@ -191,10 +207,49 @@ static SmallVector<BucketSizes> getCandidates(uint64_t bytes) {
   return candidates;
 }
 
+/// Bytes of the parameters that are gathered, each once.
+static uint64_t countGatheredBytes(ModuleOp module) {
+  llvm::SmallPtrSet<Value, 32> gathered;
+  uint64_t bytes = 0;
+  for (auto function : module.getOps<func::FuncOp>())
+    for (Block &block : function.getBody())
+      for (auto gather : block.getOps<AllGatherOp>())
+        if (gather->getNumOperands() == 1 &&
+            isa<BlockArgument>(gather.getInputs()[0]) &&
+            gathered.insert(gather.getInputs()[0]).second)
+          bytes += countBytes(gather);
+  return bytes;
+}
+
+/// Sizes that buckets of gathers may grow to, from large to small while the
+/// step gets shorter: what starting them takes is the less, and what the first
+/// ones wait for the more, the larger they are.
+static void tryGathers(ModuleOp module, const CompileOptions &options,
+                       const CostModel &costs, size_t numTrials,
+                       SmallVectorImpl<Trial> &trials) {
+  constexpr unsigned kFirstHalves = 3, kMostHalves = 6;
+  const Trial best = choose(trials);
+  uint64_t whole = llvm::PowerOf2Ceil(countGatheredBytes(module));
+  if (best.exposedUs < kExposed * best.us)
+    return;
+  double leastUs = INFINITY;
+  for (unsigned halves = kFirstHalves; halves <= kMostHalves; ++halves) {
+    BucketSizes sizes = best.sizes;
+    sizes.gatherBytes = whole >> halves;
+    if (numTrials-- == 0 || sizes.gatherBytes < kLeastBytes)
+      return;
+    std::optional<Trial> trial = trySizes(module, sizes, options, costs);
+    if (!trial || trial->us > leastUs)
+      return;
+    leastUs = trial->us;
+    trials.push_back(*trial);
+  }
+}
+
 BucketSizes fusion::searchBucketSizes(ModuleOp module,
                                       const CompileOptions &options) {
   BucketSizes given{options.bucketBytes, options.firstBucketBytes,
-                    options.shareClip};
+                    options.gatherBytes, options.shareClip};
   if (given.bytes || given.firstBytes || !options.fuseBuckets)
     return given;
   SmallVector<Operation *> reductions = findReductions(module);
@@ -239,6 +294,8 @@ BucketSizes fusion::searchBucketSizes(ModuleOp module,
     else if (trials.empty())
       return given;
   }
+  tryGathers(*copy, tried, **costs, std::max<size_t>(numTrials, kGatherTrials),
+             trials);
   Trial best = choose(trials);
   best.sizes.shareClip = options.shareClip;
   tell(module, trials, best);

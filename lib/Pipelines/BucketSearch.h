@@ -11,10 +11,11 @@
 
 namespace fusion {
 
-/// Bytes that buckets grow to, and of the first and the last one; 0: what the
-/// fuse phase chooses by itself.
+/// Bytes that buckets grow to, and of the first and the last one, and those
+/// that buckets of gathers grow to; 0: what the fuse phase chooses by itself.
 struct BucketSizes {
   uint64_t bytes = 0, firstBytes = 0;
+  uint64_t gatherBytes = 0;
   bool shareClip = true; ///< ranks square parts of gradients
 };
 

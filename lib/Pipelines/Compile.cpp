@@ -108,6 +108,7 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
       fuse.firstBucketBytes =
           std::min<uint64_t>(options.firstBucketBytes, INT64_MAX);
     fuse.bucketBytes = std::min<uint64_t>(options.bucketBytes, INT64_MAX);
+    fuse.gatherBytes = std::min<uint64_t>(options.gatherBytes, INT64_MAX);
     fuse.transport = options.transport;
     std::vector<std::string> noFuse;
     if (!options.fuseVertical)
@@ -437,6 +438,7 @@ CompileStatus PhaseRunner::runPhase(Phase phase) {
     sized.bucketBytes = sizes.bytes;
     sized.firstBucketBytes = sizes.firstBytes;
     sized.shareClip = sizes.shareClip;
+    sized.gatherBytes = sizes.gatherBytes;
   }
   buildPhase(manager, phase, sized);
   if (phase == Phase::Fuse && options.verifyFusion) {

@@ -12,6 +12,14 @@
 // SAME-COUNT-4: :2 = fusion.all_gather
 // SAME:         fusion.all_gather %arg8 dim
 // SAME-NOT:     fusion.all_gather
+// Nor need it, where a size is given: 16 MiB are four tensors.
+// RUN: fusion-opt %s --fusion-bucket-gathers="device=a100-80gb bucket-bytes=16777216" -o %t.given
+// RUN: FileCheck %s --check-prefix=GIVEN < %t.given
+// RUN: fusion-opt %t.given --fusion-bucket-gathers="device=a100-80gb bucket-bytes=16777216" | diff %t.given -
+// GIVEN:     fusion.all_gather %arg0, %arg1 dim
+// GIVEN:     fusion.all_gather %arg2, %arg3, %arg4, %arg5 dim
+// GIVEN:     fusion.all_gather %arg6, %arg7, %arg8 dim
+// GIVEN-NOT: fusion.all_gather
 
 // Of 4 MiB each. NCCL starts in 7.5 us and takes 2.8 us a MB: 5.3 MB are the first one's,
 // 10.6 the second one's, 21.3 the third one's; copy engines wait for 62 us, so the next

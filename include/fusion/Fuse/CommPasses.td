@@ -220,8 +220,8 @@ def BucketGathers : Pass<"fusion-bucket-gathers", "::mlir::func::FuncOp"> {
     into one collective with those whose first readers come next, as long as its
     bytes take no more than twice the time that starting one takes. Where the device
     file says how long one waits behind another (`queued_us`), each may have twice the
-    bytes of the one before it, until they take as long as that. What is widened before
-    it is gathered is widened behind.
+    bytes of the one before it, until they take as long as that; with `bucket-bytes`,
+    until they have these. What is widened before it is gathered is widened behind.
 
     Requires: one block.
     Ensures: the order of collectives is a function of the graph and the device
@@ -243,6 +243,7 @@ def BucketGathers : Pass<"fusion-bucket-gathers", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "0", "bytes that buckets grow to at least, 0: by the device's file">,
     Option<"device", "device", "std::string", "\"cpu\"", "name of a shipped device, or path of a device file">,
     Option<"costModel", "cost-model", "std::string", "\"roofline\"", "what predicts times">
   ];

@@ -51,6 +51,10 @@ struct FuseOptions : public mlir::PassPipelineOptions<FuseOptions> {
       *this, "bucket-bytes",
       llvm::cl::desc("Bytes that buckets grow to, 0: what the model finds"),
       llvm::cl::init(0)};
+  Option<int64_t> gatherBytes{
+      *this, "gather-bytes",
+      llvm::cl::desc("Bytes that buckets of gathers grow to at least"),
+      llvm::cl::init(0)};
   Option<int64_t> memoryLimit{
       *this, "memory-limit",
       llvm::cl::desc("Bytes of intermediates, 0: the device's memory"),

@@ -58,6 +58,8 @@ struct CompileOptions {
   bool chunkGathers = true;
   /// Bytes that buckets of gradients start with and grow to, 0: the default.
   uint64_t firstBucketBytes = 0, bucketBytes = 0;
+  /// Bytes that buckets of gathers grow to at least.
+  uint64_t gatherBytes = 0;
   /// What carries collectives between GPUs: "auto", "nccl" or "peer".
   std::string transport = "auto";
   uint64_t memoryLimit = 0;    ///< bytes, 0: none
