@@ -93,7 +93,7 @@ static std::optional<Trial> trySizes(ModuleOp module, BucketSizes sizes,
   if (options.overlap) {
     PrefetchAllGatherOptions prefetch;
     prefetch.budget = options.prefetchBudget;
-    prefetch.memoryLimit = options.memoryLimit;
+    prefetch.memoryLimit = getDecisionLimit(options);
     prefetch.device = options.device;
     prefetch.costModel = options.costModel;
     manager.addPass(createPrefetchAllGather(prefetch));

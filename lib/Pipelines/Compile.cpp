@@ -7,6 +7,7 @@
 #include "fusion/Pipelines/Compile.h"
 
 #include "BucketSearch.h"
+#include "LimitTrial.h"
 #include "PassCheck.h"
 #include "fusion/Codegen/Passes.h"
 #include "fusion/Fuse/Passes.h"
@@ -102,7 +103,7 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
     fuse.maxOps = options.maxOps;
     fuse.device = options.device;
     fuse.costModel = options.costModel;
-    fuse.memoryLimit = std::min<uint64_t>(options.memoryLimit, INT64_MAX);
+    fuse.memoryLimit = std::min<uint64_t>(getDecisionLimit(options), INT64_MAX);
     fuse.parameterFolder = options.parameterFolder;
     if (options.firstBucketBytes)
       fuse.firstBucketBytes =
@@ -149,6 +150,8 @@ void fusion::buildPhase(OpPassManager &manager, Phase phase,
   case Phase::Schedule: {
     ScheduleOptions schedule;
     schedule.memoryLimit = options.memoryLimit;
+    schedule.decisionLimit = getDecisionLimit(options);
+    schedule.enoughBytes = options.unlimitedBytes.value_or(0);
     schedule.device = options.device;
     schedule.costModel = options.costModel;
     schedule.overlap = options.overlap;
@@ -346,7 +349,7 @@ private:
   CompileStatus runPhase(Phase phase);
 
   ModuleOp module;
-  const CompileOptions &options;
+  CompileOptions options;
   PassWatch watch;
   bool internal = false, overLimit = false, reported = false, isWrong = false;
 };
@@ -468,6 +471,10 @@ CompileStatus PhaseRunner::run() {
       module->setAttr(kTf32Attr, builder.getUnitAttr());
   }
   for (Phase phase : kPhases) {
+    if (phase < options.startAt)
+      continue;
+    if (phase == Phase::Fuse && options.memoryLimit != 0)
+      options.unlimitedBytes = findUnlimitedBytes(module, options);
     CompileStatus status = CompileStatus::Ok;
     if (hasUserPasses(phase) &&
         !(phase == Phase::Codegen && options.verifyFusion))

@@ -401,10 +401,13 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
     if (failed(program))
       return signalPassFailure();
     if (memoryLimit != 0 && uint64_t(planner.arenaBytes) > memoryLimit) {
-      emitError(target, ErrorKind::Resources)
-          << "needs " << planner.arenaBytes
-          << " bytes for intermediates; the memory limit is "
-          << uint64_t(memoryLimit);
+      InFlightDiagnostic error = emitError(target, ErrorKind::Resources)
+                                 << "needs " << planner.arenaBytes
+                                 << " bytes for intermediates; the memory "
+                                    "limit is "
+                                 << uint64_t(memoryLimit);
+      if (enoughBytes != 0)
+        error << ", and a limit of " << uint64_t(enoughBytes) << " is enough";
       return signalPassFailure();
     }
     remark::passed(target.getLoc(), remark::RemarkOpts::name("plan-memory")

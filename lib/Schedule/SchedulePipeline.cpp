@@ -13,7 +13,7 @@ void fusion::buildSchedulePipeline(mlir::OpPassManager &manager,
   if (options.overlap) {
     PrefetchAllGatherOptions prefetch;
     prefetch.budget = options.prefetchBudget;
-    prefetch.memoryLimit = options.memoryLimit;
+    prefetch.memoryLimit = options.decisionLimit;
     prefetch.device = options.device;
     prefetch.costModel = options.costModel;
     manager.addPass(createPrefetchAllGather(prefetch));
@@ -37,6 +37,7 @@ void fusion::buildSchedulePipeline(mlir::OpPassManager &manager,
   }
   PlanMemoryOptions plan;
   plan.memoryLimit = options.memoryLimit;
+  plan.enoughBytes = options.enoughBytes;
   manager.addPass(createPlanMemory(plan));
   manager.addPass(createVerifySchedule());
 }

@@ -62,7 +62,9 @@ struct CompileOptions {
   uint64_t gatherBytes = 0;
   /// What carries collectives between GPUs: "auto", "nccl" or "peer".
   std::string transport = "auto";
-  uint64_t memoryLimit = 0;    ///< bytes, 0: none
+  uint64_t memoryLimit = 0; ///< bytes of intermediates, 0: none
+  /// What it takes with nothing decided for a limit; runPhases finds it out.
+  std::optional<uint64_t> unlimitedBytes;
   bool overlap = true;         ///< communication beside computation
   uint64_t prefetchBudget = 0; ///< bytes of gathered values, 0: by prediction
   /// Prints the timeline of a step on so many of that device, if not empty.
@@ -78,6 +80,7 @@ struct CompileOptions {
   unsigned cCompilerTimeout = 60; ///< seconds for one source
   /// Compiles groups to see what they need; null: estimates decide.
   KernelProbe *probe = nullptr;
+  Phase startAt = Phase::Simplify; ///< those before it have run
   Phase stopAfter = Phase::Program;
   /// Pass pipelines on a module, as text, each run before a phase; in order.
   std::vector<std::pair<Phase, std::string>> runBefore;
@@ -90,6 +93,12 @@ struct CompileOptions {
 /// Whether the kernels are for a GPU.
 inline bool isCuda(const CompileOptions &options) {
   return llvm::StringRef(options.target).starts_with("cuda");
+}
+/// The limit that decisions heed: none where the module fits without.
+inline uint64_t getDecisionLimit(const CompileOptions &options) {
+  bool fits =
+      options.unlimitedBytes && *options.unlimitedBytes <= options.memoryLimit;
+  return fits ? 0 : options.memoryLimit;
 }
 /// Fills in what the target decides: `fp` and `device`.
 void setTargetDefaults(CompileOptions &options);

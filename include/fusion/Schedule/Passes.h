@@ -18,7 +18,9 @@ namespace fusion {
 
 /// What the schedule phase needs to know.
 struct ScheduleOptions {
-  uint64_t memoryLimit = 0;   ///< bytes, 0: none
+  uint64_t memoryLimit = 0;   ///< bytes of the arena, 0: none
+  uint64_t decisionLimit = 0; ///< bytes to decide by, 0: the device's memory
+  uint64_t enoughBytes = 0;   ///< limit that is known to do, 0: unknown
   std::string device = "cpu"; ///< name, or path of a device file
   std::string costModel = "roofline";
   bool overlap = true;         ///< communication beside computation

@@ -84,7 +84,8 @@ def PlanMemory : Pass<"fusion-plan-memory", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"function", "function", "std::string", "\"main\"", "the function to plan">,
-    Option<"memoryLimit", "memory-limit", "uint64_t", "0", "largest arena in bytes, 0 for none">
+    Option<"memoryLimit", "memory-limit", "uint64_t", "0", "largest arena in bytes, 0 for none">,
+    Option<"enoughBytes", "enough-bytes", "uint64_t", "0", "a memory-limit that is known to be enough, to be named where the given one is not; 0 for none">
   ];
   let dependentDialects = ["::fusion::FusionDialect"];
 }
