@@ -28,22 +28,22 @@ static double clampToUnit(double x) { return minimum(maximum(x, 0.0), 1.0); }
 static llvm::Expected<Tensor> evaluateHardSigmoid(HardSigmoidOp op,
                                                   Tensors inputs,
                                                   const OpContext &context) {
-  double alpha = op.getAlpha().convertToDouble();
-  double beta = op.getBeta().convertToDouble();
+  double alpha = roundNumber(op.getAlpha(), inputs[0].getKind());
+  double beta = roundNumber(op.getBeta(), inputs[0].getKind());
   return mapFloats(inputs[0], context,
                    [&](double x) { return clampToUnit(alpha * x + beta); });
 }
 
 static llvm::Expected<Tensor> evaluateLeakyRelu(LeakyReluOp op, Tensors inputs,
                                                 const OpContext &context) {
-  double alpha = op.getAlpha().convertToDouble();
+  double alpha = roundNumber(op.getAlpha(), inputs[0].getKind());
   return mapFloats(inputs[0], context,
                    [&](double x) { return x >= 0 ? x : alpha * x; });
 }
 
 static llvm::Expected<Tensor> evaluateElu(EluOp op, Tensors inputs,
                                           const OpContext &context) {
-  double alpha = op.getAlpha().convertToDouble();
+  double alpha = roundNumber(op.getAlpha(), inputs[0].getKind());
   return mapFloats(inputs[0], context,
                    [&](double x) { return x > 0 ? x : alpha * std::expm1(x); });
 }

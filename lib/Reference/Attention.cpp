@@ -27,7 +27,7 @@ template <typename OpT> struct Attention {
   Attention(OpT op, Tensors inputs)
       : op(op), q(inputs[0]), k(inputs[1]), v(inputs[2]),
         mask(op.getMask() ? &inputs.back() : nullptr),
-        scale(op.getScale().convertToDouble()), causal(op.getCausal()),
+        scale(roundNumber(op.getScale(), q.getKind())), causal(op.getCausal()),
         batch(q.getDim(0)), heads(q.getDim(1)), queries(q.getDim(2)),
         depth(q.getDim(3)), groups(k.getDim(1)), keys(k.getDim(2)),
         width(v.getDim(3)) {}

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "OpRules.h"
+#include "Scalars.h"
 
 #include <cmath>
 
@@ -32,7 +33,7 @@ static llvm::Expected<Tensor> evaluateBatchNorm(BatchNormOp op, Tensors inputs,
   const Tensor &x = inputs[0], &scale = inputs[1], &bias = inputs[2];
   const Tensor &mean = inputs[3], &variance = inputs[4];
   int64_t axis = op.getAxis(), i = 0;
-  double epsilon = op.getEpsilon().convertToDouble();
+  double epsilon = roundNumber(op.getEpsilon(), x.getKind());
   if (llvm::Error error = requireChannels(op, x, axis, inputs.drop_front()))
     return std::move(error);
   llvm::Expected<Tensor> y = context.allocate(x.getKind(), x.getShape());
@@ -52,7 +53,7 @@ static Results evaluateBatchNormTraining(BatchNormTrainingOp op, Tensors inputs,
                                          const OpContext &context) {
   const Tensor &x = inputs[0], &scale = inputs[1], &bias = inputs[2];
   int64_t axis = op.getAxis(), channels = x.getDim(axis);
-  double epsilon = op.getEpsilon().convertToDouble();
+  double epsilon = roundNumber(op.getEpsilon(), x.getKind());
   if (llvm::Error error = requireChannels(op, x, axis, inputs.drop_front()))
     return std::move(error);
   llvm::Expected<Tensor> y = context.allocate(x.getKind(), x.getShape());
@@ -103,7 +104,7 @@ static llvm::Expected<Tensor> evaluateRowNorm(OpT op, Tensors inputs,
   unsigned next = 1;
   const Tensor *scale = op.getScale() ? &inputs[next++] : nullptr;
   const Tensor *bias = op.getBias() ? &inputs[next++] : nullptr;
-  double epsilon = op.getEpsilon().convertToDouble();
+  double epsilon = roundNumber(op.getEpsilon(), x.getKind());
   llvm::ArrayRef<int64_t> rowShape = x.getShape().drop_front(op.getAxis());
   for (const Tensor &tensor : inputs.drop_front())
     if (llvm::Error error =

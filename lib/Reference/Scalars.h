@@ -7,6 +7,10 @@
 #ifndef FUSION_LIB_REFERENCE_SCALARS_H
 #define FUSION_LIB_REFERENCE_SCALARS_H
 
+#include "fusion/Reference/Tensor.h"
+
+#include "llvm/ADT/APFloat.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -45,6 +49,14 @@ inline int64_t wrapSub(int64_t a, int64_t b) {
 inline int64_t wrapMul(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) *
                               static_cast<uint64_t>(b));
+}
+
+/// A number that is written on an op whose tensors are of `kind`, rounded to
+/// the type that the op computes in: it is a constant of that type, which 1e39
+/// or 1e-46 leaves.
+inline double roundNumber(const llvm::APFloat &number, ElementKind kind) {
+  double value = number.convertToDouble();
+  return kind == ElementKind::F64 ? value : static_cast<float>(value);
 }
 
 /// 1 / (1 + exp(-x)).

@@ -108,6 +108,17 @@ static std::vector<CaseSet> allCases() {
          4,
          true},
         {"fusion.elu %0 alpha = 0.7 : tensor<83xT>", {kVector}, {kVector}, 4},
+        // Numbers that only f64 has are rounded first.
+        {"fusion.hard_sigmoid %0 alpha = 1.0e39 beta = 0.5 : tensor<83xT>",
+         {kVector},
+         {kVector}},
+        {"fusion.hard_sigmoid %0 alpha = 0.5 beta = 1.0e39 : tensor<83xT>",
+         {kVector},
+         {kVector}},
+        {"fusion.leaky_relu %0 alpha = 1.0e-46 : tensor<83xT>",
+         {kVector},
+         {kVector}},
+        {"fusion.elu %0 alpha = 1.0e39 : tensor<83xT>", {kVector}, {kVector}},
         {"fusion.gelu erf, %0 : tensor<83xT>", {kVector}, {kVector}, 3},
         {"fusion.gelu tanh, %0 : tensor<83xT>", {kVector}, {kVector}, 3}}});
   CaseSet mixed{Floats | Ints | Bool, {}};

@@ -273,6 +273,30 @@ TEST(Activations, PiecewiseLinear) {
             (std::vector<double>{-2, 0, 8}));
 }
 
+// A number on an op is one of the type that the op computes in: 1e39 is an
+// infinity for f32, 1e-46 zero.
+TEST(Activations, NumbersAreRounded) {
+  auto f32At = [](const char *op, double x) {
+    return valuesOf(unary(op, f32({1}, {x})))[0];
+  };
+  auto f64At = [](const char *op, double x) {
+    return valuesOf(unary(op, f64({1}, {x})))[0];
+  };
+  const char *steep = "elu %x alpha = 1.0e39";
+  EXPECT_TRUE(std::isnan(f32At(steep, 0)));
+  EXPECT_EQ(f64At(steep, 0), 0);
+  EXPECT_EQ(f32At(steep, -1), -kInf);
+  const char *flat = "leaky_relu %x alpha = 1.0e-46";
+  EXPECT_TRUE(std::isnan(f32At(flat, -kInf)));
+  EXPECT_EQ(f64At(flat, -kInf), -kInf);
+  const char *line = "hard_sigmoid %x alpha = 1.0e39 beta = 0.5";
+  EXPECT_TRUE(std::isnan(f32At(line, 0)));
+  EXPECT_EQ(f64At(line, 0), 0.5);
+  const char *shifted = "hard_sigmoid %x alpha = 1.0 beta = 1.0e39";
+  EXPECT_TRUE(std::isnan(f32At(shifted, -kInf)));
+  EXPECT_EQ(f64At(shifted, -1.0e39), 0);
+}
+
 // Against other forms of the same functions.
 TEST(Activations, Smooth) {
   std::vector<double> xs = {-20, -3, -0.5, 0, 0.25, 1, 4, 30};
