@@ -4,7 +4,6 @@ Everything is measured in one run, taking turns, on the release build. Prints a
 table; `--json FILE` writes the same numbers for a machine.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+from bench_options import parse
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples/demo"))
@@ -66,13 +66,7 @@ def bench(arguments, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=Path, required=True, help="folder of the tools")
-    parser.add_argument("--wheel", type=Path, required=True, help="wheel that holds the model")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each measurement")
-    parser.add_argument("--repeats", type=int, default=100, help="runs a round")
-    parser.add_argument("--json", type=Path, help="write the numbers to a file")
-    arguments = parser.parse_args()
+    arguments = parse()
     try:
         with tempfile.TemporaryDirectory() as folder:
             return bench(arguments, Path(folder))

@@ -6,7 +6,6 @@ onnxruntime on the same arrays in the same run. Exit status 1 if a class differs
 or a probability is off by 1e-4 or more (with --strict, or if it is too slow).
 """
 
-import argparse
 import collections
 import hashlib
 import shutil
@@ -21,6 +20,7 @@ import onnx
 import onnxruntime
 
 import images
+from options import parse
 from tools import ToolError, Tools
 
 MODEL = "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx"
@@ -236,15 +236,8 @@ def relative(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__.splitlines()[0])
-    parser.add_argument("--bin-dir", type=Path, required=True, help="folder of the tools")
-    parser.add_argument("--wheel", type=Path, required=True, help="wheel that holds the model")
-    parser.add_argument("--work-dir", type=Path, required=True, help="folder for all files made")
-    parser.add_argument("--rounds", type=int, default=5, help="timing rounds (default 5)")
-    parser.add_argument("--repeats", type=int, default=100, help="runs a round (default 100)")
-    parser.add_argument("--strict", action="store_true", help="too slow is a failure too")
     try:
-        return demo(parser.parse_args())
+        return demo(parse())
     except ToolError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.code

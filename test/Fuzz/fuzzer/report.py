@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[3]
+from options import ROOT
+
 # Not of one graph on one device: between ranks, or above the level of a graph.
 NOT_GENERATED = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_broadcast", "collective_permute", "axis_index",
                  "rank_concat", "rank_slice"}
