@@ -87,7 +87,7 @@ class Case:
         tools = wrongTools(root / "bin", **bodies)
         with contextlib.redirect_stdout(io.StringIO()) as output:
             self.status = fuzz.main(["--bin", str(tools), "--failures", str(root / "failures"), "--jobs", "1",
-                                    "--reduce-seconds", "600", *arguments])
+                                    "--reduce-seconds", "600", *([] if "--device" in arguments else ["--device", "cpu"]), *arguments])
         self.output = output.getvalue()
         self.folders = sorted((root / "failures").glob("*")) if (root / "failures").exists() else []
 
@@ -141,6 +141,28 @@ def wrongPassIsFoundAndReduced():
     case = Case("--seed", "8", "--graphs", "12", "--per-module", "12", "--check", "pass fusion-fuse-vertical", fusion_opt=body)
     expect(case.status == 1 and "pass fusion-fuse-vertical: value" in case.output, case)
     expect("sub" in case.ops() and len(case.ops()) <= 3, case)
+
+
+TURNED = ("path = Path(option('-o'))\n    path.write_text(re.sub("
+          "r'fusion.sub (%\\w+), (%\\w+) :', r'fusion.sub \\2, \\1 :', path.read_text()))")
+
+
+def passThatIsWrongForAGpuIsFound():
+    body = f"call()\nif '--fusion-fuse-vertical=device=h200' in args:\n    {TURNED}"
+    words = ("--seed", "8", "--graphs", "12", "--per-module", "12", "--check", "pass fusion-fuse-vertical", "--reduce-seconds", "20")
+    expect(Case(*words, fusion_opt=body).status == 0, "a pass for the cpu is right")
+    case = Case(*words, "--device", "h200", fusion_opt=body)
+    expect(case.status == 1 and "pass fusion-fuse-vertical for h200: value" in case.output, case)
+    repeat = (case.folders[0] / "repeat.sh").read_text()
+    expect("fusion-opt\" cuda.mlir --fusion-fuse-vertical=device=h200" in repeat and (case.folders[0] / "cuda.mlir").exists(), repeat)
+
+
+def wrongCompilationForAGpuIsFound():
+    body = f"call()\nif '--target=cuda:sm_90' in args and '--stop-after=fuse' in args:\n    {TURNED}"
+    words = ("--seed", "8", "--graphs", "12", "--per-module", "12", "--check", "lower", "--device", "h200", "--reduce-seconds", "0")
+    expect(Case(*words).status == 0, "the tools are right")
+    case = Case(*words, fusion_compile=body)
+    expect(case.status == 1 and "lower --target=cuda:sm_90" in case.output and ": value:" in case.output, case)
 
 
 def passThatIsNotIdempotentIsFound():

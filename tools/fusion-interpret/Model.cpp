@@ -14,6 +14,7 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/DLTI/DLTI.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -32,12 +33,12 @@ using fusion::reference::fail;
 using fusion::reference::FailureKind;
 
 void interpret::registerDialects(mlir::DialectRegistry &registry) {
-  registry
-      .insert<FusionDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect,
-              mlir::cf::ControlFlowDialect, mlir::DLTIDialect,
-              mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
-              mlir::memref::MemRefDialect, mlir::scf::SCFDialect,
-              mlir::ub::UBDialect, mlir::vector::VectorDialect>();
+  registry.insert<FusionDialect, mlir::func::FuncDialect,
+                  mlir::arith::ArithDialect, mlir::cf::ControlFlowDialect,
+                  mlir::DLTIDialect, mlir::LLVM::LLVMDialect,
+                  mlir::math::MathDialect, mlir::memref::MemRefDialect,
+                  mlir::scf::SCFDialect, mlir::NVVM::NVVMDialect,
+                  mlir::ub::UBDialect, mlir::vector::VectorDialect>();
 }
 
 llvm::Expected<Model> interpret::loadModel(mlir::MLIRContext &context,

@@ -29,7 +29,7 @@ class Session:
     def __init__(self, options):
         self.options = options
         self.seed = options.seed if options.seed is not None else random.SystemRandom().randrange(2**31)
-        self.tools = Tools(options.bin.resolve(), options.timeout, options.target, options.count_only)
+        self.tools = Tools(options.bin.resolve(), options.timeout, options.target, options.count_only, options.device)
         self.coverage = Coverage() if options.coverage else None
         self.found = {}  # (check, symptom) -> (module's number, module, check, failure)
         self.counts = {}  # of the same keys
@@ -109,6 +109,8 @@ class Session:
         for i, ((name, _), (number, module, check, failure)) in enumerate(self.found.items()):
             folder = self.options.failures / f"seed{self.seed}-module{number}-{re.sub(r'[^a-z0-9]+', '-', name)[:50]}-{i}"
             origin = f"./dev fuzz --seed {self.seed} --module {number} --per-module {self.options.per_module} --check '{check.name}'"
+            if self.options.device:
+                origin += f" --device {self.options.device}"
             if self.options.reduce_seconds > 0:
                 reducer = Reducer(self.tools, Path(scratch) / "reduce", module, check, failure, self.options.reduce_seconds)
                 module, check, failure = reducer.run()
@@ -120,7 +122,7 @@ class Session:
 
 def kindOfCheck(name):
     """Checks that are the same one for counting: random orders, random flags."""
-    return name.split(" ")[0] if name.startswith(("order", "compile")) else name.split("=")[0]
+    return name.split(" ")[0] if name.startswith(("order", "compile", "lower")) else re.sub("=.*?(?= for |$)", "", name)
 
 
 def main(arguments=None):

@@ -29,6 +29,7 @@ def parse(arguments):
     parser.add_argument("--check", metavar="TEXT", action="append", help="only checks that begin so, e.g. 'pass fusion-fuse' or compile; repeatable")
     parser.add_argument("--bin", type=Path, default=Path(os.environ.get("FUSION_BIN") or ROOT / "build/dev/bin"), help="folder of the tools")
     parser.add_argument("--target", default="cpu", metavar="T", help="what the compiler's checks compile for (default cpu)")
+    parser.add_argument("--device", metavar="D", help="what passes decide for: cpu, or a GPU's name, whose code is compiled too but not run (default: cpu and h200 in turn)")
     parser.add_argument("--count-only", action="store_true", help="run compiled modules by the null backend: no values, no device")
     parser.add_argument("--failures", type=Path, default=ROOT / "build/fuzz", metavar="DIR", help="folder for what fails (default build/fuzz)")
     parser.add_argument("--timeout", type=float, default=60, metavar="S", help="seconds of processor time that a tool may use (default 60)")

@@ -9,7 +9,7 @@
 
 import random
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,26 +35,34 @@ class Check:
     """`name` is what is printed and what --check takes; `flags` what a tool gets."""
 
     name: str
-    kind: str  # pass, text, compile
+    kind: str  # pass, text, compile, lower
     flags: tuple = ()
     before: tuple = ()
     rounds: bool = False
     idempotent: bool = True
     threads: int = 1
+    source: str = "model.mlir"  # or cuda.mlir, the same for a GPU
 
     @staticmethod
-    def ofPass(name, option=""):
+    def ofPass(name, option="", tools=None, device="cpu"):
         flag = f"--{name}" + (f"={option}" if option else "")
         rounds = name in ROUNDING or any(needed[2:] in ROUNDING for needed in before(name))
-        return Check(f"pass {flag[2:]}", "pass", (flag,), before(name), rounds)
+        check = Check(f"pass {flag[2:]}", "pass", (flag,), before(name), rounds)
+        return check if device == "cpu" else check.aimed(tools, device)
+
+    def aimed(self, tools, device):
+        """The same passes, deciding for a GPU."""
+        flags, needed = (tuple(tools.aim(flag, device) for flag in part) for part in (self.flags, self.before))
+        return replace(self, name=f"{self.name} for {device}", flags=flags, before=needed, source="cuda.mlir")
 
 
 def allChecks(tools, seed):
     """The checks of one module; what is random comes from `seed`."""
     rng = random.Random(f"checks {seed}")
+    device = random.Random(f"device {seed}").choice(tools.devices)
     checks = [Check("roundtrip", "text")]
-    checks += [Check.ofPass(name) for name in tools.passes]
-    checks += [Check.ofPass(name, rng.choice(options)) for name, options in VARIANTS.items()
+    checks += [Check.ofPass(name, "", tools, device) for name in tools.passes]
+    checks += [Check.ofPass(name, rng.choice(options), tools, device) for name, options in VARIANTS.items()
                if name in tools.passes and rng.random() < 0.5]
     shuffled = [name for name in tools.passes if name not in NOT_SHUFFLED]
     early, late = ([name for name in shuffled if isOfFusion(name) == fuses] for fuses in (False, True))
@@ -65,12 +73,17 @@ def allChecks(tools, seed):
         if rng.random() < 0.5:
             at = rng.randint(0, len(flags))
             flags = flags[:at] + ("--cse",) + flags[at:]
-        checks.append(Check(f"order {' '.join(flags)}", "pass", flags, (), any(name in ROUNDING for name in order), False))
+        check = Check(f"order {' '.join(flags)}", "pass", flags, (), any(name in ROUNDING for name in order), False)
+        checks.append(check if device == "cpu" else check.aimed(tools, device))
     exact = ("--exact-rewrites-only",) if rng.random() < 0.5 else ()
     extra = (f"--max-ops={rng.choice([1, 2, 3, 20])}",) if rng.random() < 0.25 else ()
     if not extra and len(tools.fusions) > 1 and rng.random() < 0.3:
         extra = (f"--no-fuse={rng.choice(tools.fusions)}",)
     checks.append(Check(" ".join(("compile",) + exact + extra), "compile", exact + extra, exact, threads=rng.choice([1, 2, 3])))
+    if device != "cpu":
+        fp = rng.choice(("strict", "fast"))
+        flags = ("--target=cuda:sm_90", f"--device={device}", "--ptxas=off", f"--fp={fp}", *exact, *extra)
+        checks.append(Check(" ".join(("lower", *flags)), "lower", flags, rounds=True))
     return checks
 
 
@@ -90,9 +103,11 @@ class Case:
             self.loose = {value for graph in module.graphs for value in graph.ofProducts()}
             self.loose &= {value for _, _, value in self.outputs}
         self.texts = {}  # text -> variant that has it
+        self.sources = {}  # what a source is when printed
         self.variants = []  # (variant, check) to evaluate
         self.failures = []
         self.write("model.mlir", module.text())
+        self.write("cuda.mlir", forCuda(module.text()))
         if self.rounding:
             self.write("wide.mlir", module.text(wide=True))
         if self.loose:
@@ -139,19 +154,26 @@ class Case:
     def transform(self, check, number):
         """Runs the passes of a check, once and twice."""
         variant = f"p{number}"
-        if not self.opt(check, "model.mlir", check.before + check.flags, f"{variant}.mlir"):
+        if not self.opt(check, check.source, check.before + check.flags, f"{variant}.mlir"):
             return
         text = self.path(f"{variant}.mlir").read_text()
         if self.coverage:
-            self.coverage.notePass(check.name, text != self.texts["printed"])
+            self.coverage.notePass(check.name, text != self.printedOf(check))
         if check.idempotent:
-            if not self.opt(check, "model.mlir", check.before + check.flags + check.flags, f"{variant}t.mlir"):
+            if not self.opt(check, check.source, check.before + check.flags + check.flags, f"{variant}t.mlir"):
                 return
             twice = self.path(f"{variant}t.mlir").read_text()
             if twice != text:
                 self.fail(check, "text", "the second run changes the module: " + firstDifference(text, twice),
-                          [["fusion-opt", "model.mlir", *check.before, *check.flags, *check.flags]])
+                          [["fusion-opt", check.source, *check.before, *check.flags, *check.flags]])
         self.evaluateLater(check, variant, text)
+
+    def printedOf(self, check):
+        """The text that a check's passes begin with."""
+        if check.source not in self.sources:
+            self.opt(check, check.source, (), f"printed-{check.source}")
+            self.sources[check.source] = self.path(f"printed-{check.source}").read_text()
+        return self.sources[check.source]
 
     def evaluateLater(self, check, variant, text):
         """Equal texts have equal values, and the printed model those of the model."""
@@ -273,6 +295,17 @@ class Case:
                 return False
         return True
 
+    def lower(self, check, number):
+        """Compiles for a GPU that need not be there: the evaluator judges what is fused, and a
+        module must come of it. The IR behind code generation is judged by the check of the pass
+        `fusion-codegen`: MLIR 22 takes the location behind an nvvm.barrier for an operand."""
+        fused = f"l{number}"
+        for words in (("--stop-after=fuse", "-o", self.path(f"{fused}.mlir")), ("-o", self.path(f"{fused}.fsn"))):
+            outcome = self.tools.run("fusion-compile", self.path("model.mlir"), *check.flags, *words)
+            if outcome.status != 0:
+                return self.fail(check, f"fusion-compile {outcome.kind}", outcome.describe(), [outcome.command])
+        self.evaluateLater(check, fused, self.path(f"{fused}.mlir").read_text())
+
     def compile(self, check):
         """Fused against unfused bit for bit, and both against the reference."""
         unfused = ("--no-fuse=" + ",".join(self.tools.fusions),)
@@ -292,6 +325,8 @@ class Case:
         for number, check in enumerate(checks):
             if check.kind == "pass":
                 self.transform(check, number)
+            elif check.kind == "lower":
+                self.lower(check, number)
             elif check.kind == "compile" and self.compile(check):
                 compiled.append(check)
         jobs = [("model", "in")] + [(variant, "in") for variant, _ in self.variants]
@@ -317,6 +352,11 @@ class Case:
                 self.compare(check, f"unfused-{batch}", f"fused-{batch}", rounds=False, batch=batch)
                 self.compare(check, f"model-{batch}", f"fused-{batch}", rounds=True, wide=f"wide-{batch}", batch=batch)
         return self.failures
+
+
+def forCuda(text):
+    """The text of a model as one that is compiled for a GPU."""
+    return f'module attributes {{fusion.fp = "strict", fusion.target = "cuda"}} {{\n{text}}}\n'
 
 
 def firstDifference(one, two):

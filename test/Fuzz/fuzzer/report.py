@@ -82,6 +82,8 @@ def writeFailure(folder, case, check, failure, origin, bin):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.mlir").write_text(case.module.text())
+    if check.source != "model.mlir":
+        (folder / check.source).write_text(case.path(check.source).read_text())
     batch = case.batches[-1]
     np.savez(folder / "in.npz", **case.module.arrays(batch))
     inputs = "--inputs in.npz" if case.module.inputs() else ""
@@ -100,10 +102,14 @@ def writeFailure(folder, case, check, failure, origin, bin):
                   f'--output-dir {name}' for name in ("fused", "unfused")]
         lines += ["diff -r unfused fused", "diff -r want fused"]
     elif failure.kind == "text" and check.kind == "pass":
-        lines += [f'"$bin/fusion-opt" model.mlir {flags} -o once.mlir',
-                  f'"$bin/fusion-opt" model.mlir {flags} {" ".join(check.flags)} -o twice.mlir', "diff once.mlir twice.mlir"]
+        lines += [f'"$bin/fusion-opt" {check.source} {flags} -o once.mlir',
+                  f'"$bin/fusion-opt" {check.source} {flags} {" ".join(map(shlex.quote, check.flags))} -o twice.mlir', "diff once.mlir twice.mlir"]
+    elif check.kind == "lower":
+        lines += [f'"$bin/fusion-compile" model.mlir {flags} --stop-after=fuse -o fused.mlir',
+                  f'"$bin/fusion-compile" model.mlir {flags} -o model.fsn', evaluate.format("model.mlir", "want"),
+                  evaluate.format("fused.mlir", "got"), "diff -r want got"]
     elif check.kind == "pass":
-        lines += [f'"$bin/fusion-opt" model.mlir {flags} -o after.mlir', evaluate.format("model.mlir", "want"),
+        lines += [f'"$bin/fusion-opt" {check.source} {flags} -o after.mlir', evaluate.format("model.mlir", "want"),
                   evaluate.format("after.mlir", "got"), "diff -r want got"]
     else:
         lines += ['"$bin/fusion-opt" model.mlir -o printed.mlir', '"$bin/fusion-opt" printed.mlir --verify-roundtrip -o again.mlir',

@@ -44,6 +44,10 @@ VARIANTS = {"fusion-fuse-vertical": ["max-ops=3", "max-inputs=6", "separate"], "
             "fusion-evaluate-constants": ["exact-rewrites-only", "growth=0", "growth=24", "total-growth=64"], "fusion-propagate-layout": ["layout=keep"]}
 
 
+# Devices that passes decide for, in turn; all but the first are GPUs.
+DEVICES = ("cpu", "h200")
+
+
 def before(name):
     """Flags of the passes that must run before this one."""
     return BEFORE.get(name, GROUPED if ON_GROUPS.search(name) else ())
@@ -79,10 +83,11 @@ class Outcome:
 
 
 class Tools:
-    def __init__(self, folder, timeout=60.0, target="cpu", countOnly=False):
+    def __init__(self, folder, timeout=60.0, target="cpu", countOnly=False, device=None):
         self.folder, self.timeout = Path(folder), timeout
         self.target, self.countOnly = target, countOnly
-        self._passes = self._kinds = None
+        self.devices = (device,) if device else DEVICES
+        self._passes = self._kinds = self._options = None
 
     def run(self, tool, *arguments, timeout=None):
         command = [str(self.folder / tool), *map(str, arguments)]
@@ -106,6 +111,25 @@ class Tools:
             found = re.findall(r"^\s+--(fusion-[a-z0-9-]+)\s", self.help("fusion-opt"), re.M)
             self._passes = [name for name in dict.fromkeys(found) if name not in TO_PROGRAMS | NEED_OPTIONS]
         return self._passes
+
+    @property
+    def options(self):
+        """The options of each pass, by name."""
+        if self._options is None:
+            self._options, current = {}, set()
+            for margin, name in re.findall(r"^( +)--([a-z0-9-]+)(?=[= ])", self.help("fusion-opt"), re.M):
+                if len(margin) > 6:
+                    current.add(name)
+                else:
+                    current = self._options.setdefault(name, set())
+        return self._options
+
+    def aim(self, flag, device):
+        """A pass's flag, with the options that make it decide for a GPU."""
+        name, _, given = flag.removeprefix("--").partition("=")
+        more = [f"{option}={value}" for option, value in (("device", device), ("target", "cuda"))
+                if device != "cpu" and option in self.options.get(name, ())]
+        return "=".join(filter(None, (f"--{name}", " ".join(filter(None, (given, *more))))))
 
     @property
     def fusions(self):
