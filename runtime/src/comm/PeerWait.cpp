@@ -38,19 +38,9 @@ LEAVE:
 
 Expected<std::unique_ptr<SpinKernel>> SpinKernel::load(const Driver &driver) {
   std::unique_ptr<SpinKernel> kernel(new SpinKernel(driver));
-  FUSION_RT_TRY(driver.check(
-      driver.moduleLoad(&kernel->module, kPtx, 0, nullptr, nullptr),
-      "cuModuleLoadDataEx of the kernel that waits"));
   FUSION_RT_TRY(
-      driver.check(driver.moduleGetFunction(&kernel->function, kernel->module,
-                                            "fusion_peer_wait"),
-                   "cuModuleGetFunction"));
+      kernel->code.load(kPtx, "fusion_peer_wait", "the kernel that waits"));
   return kernel;
-}
-
-SpinKernel::~SpinKernel() {
-  if (module)
-    driver.moduleUnload(module);
 }
 
 Status SpinKernel::enqueue(CUdeviceptr words, uint64_t mask,
@@ -58,6 +48,6 @@ Status SpinKernel::enqueue(CUdeviceptr words, uint64_t mask,
   void *parameters[] = {&words, &mask};
   CUlaunchConfig config{1, 1, 1, 64, 1, 1, 0, stream, nullptr, 0};
   return driver.check(
-      driver.launchKernelEx(&config, function, parameters, nullptr),
+      driver.launchKernelEx(&config, code.get(), parameters, nullptr),
       "cuLaunchKernelEx of the kernel that waits");
 }

@@ -7,7 +7,7 @@
 #ifndef FUSION_RUNTIME_COMM_PEERWAIT_H
 #define FUSION_RUNTIME_COMM_PEERWAIT_H
 
-#include "Driver.h"
+#include "PtxKernel.h"
 
 #include <memory>
 
@@ -18,8 +18,6 @@ class SpinKernel {
 public:
   /// Loaded at once, never by a launch: loading waits for the device.
   static Expected<std::unique_ptr<SpinKernel>> load(const cuda::Driver &driver);
-  ~SpinKernel();
-  SpinKernel(const SpinKernel &) = delete;
 
   /// Waits until the words `words[i]` of all bits i of `mask` are 1, and sets
   /// them to 0.
@@ -27,10 +25,10 @@ public:
                  cuda::CUstream stream) const;
 
 private:
-  explicit SpinKernel(const cuda::Driver &driver) : driver(driver) {}
+  explicit SpinKernel(const cuda::Driver &driver)
+      : driver(driver), code(driver) {}
   const cuda::Driver &driver;
-  cuda::CUmodule module = nullptr;
-  cuda::CUfunction function = nullptr;
+  cuda::PtxKernel code;
 };
 
 } // namespace fusion::rt::peer

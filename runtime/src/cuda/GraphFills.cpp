@@ -51,20 +51,9 @@ std::unique_ptr<GraphFills> GraphFills::load(const Driver &driver) {
       !driver.graphDestroyNode)
     return nullptr;
   std::unique_ptr<GraphFills> fills(new GraphFills(driver));
-  if (driver.moduleLoad(&fills->module, kPtx, 0, nullptr, nullptr) !=
-      kSuccess) {
-    fills->module = nullptr;
-    return nullptr;
-  }
-  if (driver.moduleGetFunction(&fills->function, fills->module,
-                               "fusion_fill") != kSuccess)
+  if (!fills->code.load(kPtx, "fusion_fill", "the kernel that fills").ok())
     return nullptr;
   return fills;
-}
-
-GraphFills::~GraphFills() {
-  if (module)
-    driver.moduleUnload(module);
 }
 
 /// The nodes that `list` gives for `of`; false if it can't.
@@ -101,7 +90,7 @@ Status GraphFills::replace(CUgraph graph, CUgraphNode node) const {
   uint32_t word = repeat(fill.value, fill.elementSize);
   void *parameters[] = {&fill.target, &count, &word};
   CUkernelNodeParams kernel{};
-  kernel.function = function;
+  kernel.function = code.get();
   kernel.gridX = unsigned(
       std::min<uint64_t>((count + kThreads - 1) / kThreads, kMostBlocks));
   kernel.gridY = kernel.gridZ = kernel.blockY = kernel.blockZ = 1;

@@ -9,7 +9,7 @@
 #ifndef FUSION_RUNTIME_CUDA_GRAPHFILLS_H
 #define FUSION_RUNTIME_CUDA_GRAPHFILLS_H
 
-#include "Driver.h"
+#include "PtxKernel.h"
 
 #include <memory>
 
@@ -20,8 +20,6 @@ class GraphFills {
 public:
   /// Null where the driver or the GPU has not what it takes.
   static std::unique_ptr<GraphFills> load(const Driver &driver);
-  ~GraphFills();
-  GraphFills(const GraphFills &) = delete;
 
   /// Puts a kernel in the place of each fill of at most kMostBytes of whole
   /// words, between the same nodes. What can't be replaced stays.
@@ -30,12 +28,11 @@ public:
   static constexpr uint64_t kMostBytes = 64 << 10;
 
 private:
-  explicit GraphFills(const Driver &driver) : driver(driver) {}
+  explicit GraphFills(const Driver &driver) : driver(driver), code(driver) {}
   Status replace(CUgraph graph, CUgraphNode node) const;
 
   const Driver &driver;
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
+  PtxKernel code;
 };
 
 } // namespace fusion::rt::cuda
