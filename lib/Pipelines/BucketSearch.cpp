@@ -106,7 +106,8 @@ static std::optional<Trial> trySizes(ModuleOp module, BucketSizes sizes,
                             return slice.getShift() == 0
                                        ? WalkResult::interrupt()
                                        : WalkResult::advance();
-                          }).wasInterrupted();
+                          })
+                          .wasInterrupted();
   CommModel comms(costs.getDevice());
   FailureOr<StepPrices> prices = StepPrices::create(main, costs, comms);
   if (failed(prices))

@@ -241,8 +241,8 @@ TEST(Collectives, RankSliceIsTheRanksPart) {
     return evaluateOnRanks(
         "fusion.mesh @m(dp = 2, tp = 3)\n" +
             makeModule("%x: tensor<8x2xi64>",
-                       "fusion.rank_slice %x start = 1 " + shift + "on @m[" + axes +
-                           "] : (tensor<8x2xi64>) -> tensor<1x2xi64>",
+                       "fusion.rank_slice %x start = 1 " + shift + "on @m[" +
+                           axes + "] : (tensor<8x2xi64>) -> tensor<1x2xi64>",
                        "tensor<1x2xi64>"),
         inputs);
   };
