@@ -60,7 +60,8 @@ static Value combine(OpBuilder &builder, Location loc, ReduceKind kind, Value a,
 }
 
 Value fusion::createRankSum(OpBuilder &builder, Location loc, ReduceKind kind,
-                            ArrayRef<Value> contributions) {
+                            ArrayRef<Value> contributions,
+                            llvm::SmallPtrSetImpl<Operation *> &made) {
   auto type = cast<RankedTensorType>(contributions.front().getType());
   Type element = type.getElementType();
   size_t ranks = contributions.size();
@@ -72,11 +73,15 @@ Value fusion::createRankSum(OpBuilder &builder, Location loc, ReduceKind kind,
   Value sum;
   Operation *partial = nullptr; // the last addition so far
   for (Value term : contributions) {
-    if (wide != type)
+    if (wide != type) {
       term = CastOp::create(builder, loc, wide, term);
-    if (halves)
+      made.insert(term.getDefiningOp());
+    }
+    if (halves) {
       term = MulOp::create(builder, loc, wide, term,
                            createConstant(builder, loc, wide, 0.5));
+      made.insert(term.getDefiningOp());
+    }
     if (!sum) {
       sum = term;
       continue;
@@ -85,6 +90,7 @@ Value fusion::createRankSum(OpBuilder &builder, Location loc, ReduceKind kind,
       partial->setAttr(kPartialSumAttr, builder.getUnitAttr());
     sum = combine(builder, loc, kind, sum, term);
     partial = sum.getDefiningOp();
+    made.insert(partial);
   }
   // The reciprocal of a power of two is exact; so is the product, where the
   // accumulator's range is far wider than the terms'.
@@ -96,9 +102,12 @@ Value fusion::createRankSum(OpBuilder &builder, Location loc, ReduceKind kind,
         createConstant(builder, loc, wide, isExact ? 1 / count : count);
     sum = isExact ? MulOp::create(builder, loc, wide, sum, number).getResult()
                   : DivOp::create(builder, loc, wide, sum, number).getResult();
+    made.insert(sum.getDefiningOp());
   }
-  if (wide != type)
+  if (wide != type) {
     sum = CastOp::create(builder, loc, type, sum);
+    made.insert(sum.getDefiningOp());
+  }
   return sum;
 }
 
@@ -128,8 +137,30 @@ static std::optional<int64_t> getFirstElement(SliceOp op) {
   return op.getStarts()[0] * rowSize;
 }
 
+namespace {
+
+/// Takes parts of sums.
+class TermSlicer {
+public:
+  TermSlicer(llvm::SmallPtrSetImpl<Operation *> &sums) : sums(sums) {}
+  void run(Block &block);
+
+private:
+  bool isPartOfSum(Operation *part) const {
+    return sums.contains(part->getOperand(0).getDefiningOp());
+  }
+  void eraseUnread(Operation *op);
+  void sliceWhole(RankSliceOp slice);
+  bool sliceTermsOf(Operation *part);
+
+  llvm::SmallPtrSetImpl<Operation *> &sums;
+  llvm::SmallSetVector<Operation *, 16> parts; ///< still to be looked at
+};
+
+} // namespace
+
 /// Erases ops from `op` back that nothing reads.
-static void eraseUnread(Operation *op) {
+void TermSlicer::eraseUnread(Operation *op) {
   SmallVector<Operation *> worklist{op};
   while (!worklist.empty()) {
     op = worklist.pop_back_val();
@@ -138,6 +169,8 @@ static void eraseUnread(Operation *op) {
     llvm::SmallSetVector<Operation *, 4> producers;
     for (Value operand : op->getOperands())
       producers.insert(operand.getDefiningOp());
+    sums.erase(op);
+    parts.remove(op);
     op->erase();
     llvm::append_range(worklist, producers);
   }
@@ -145,7 +178,7 @@ static void eraseUnread(Operation *op) {
 
 /// Takes a part of one of a tensor's rows, such as a rank's of what was
 /// gathered, from that tensor itself.
-static void sliceWhole(RankSliceOp slice) {
+void TermSlicer::sliceWhole(RankSliceOp slice) {
   auto view = slice.getInput().getDefiningOp<ReshapeOp>();
   auto rows = view ? view.getInput().getDefiningOp<SliceOp>() : SliceOp();
   std::optional<int64_t> first = rows ? getFirstElement(rows) : std::nullopt;
@@ -170,19 +203,17 @@ static Operation *createPart(OpBuilder &builder, Operation *part,
   if (auto slice = dyn_cast<RankSliceOp>(part))
     return RankSliceOp::create(builder, part->getLoc(), type, operand,
                                slice.getStartAttr(), slice.getMeshAttr(),
-                               slice.getAxes());
+                               slice.getAxes(), slice.getShiftAttr());
   auto slice = cast<SliceOp>(part);
   return SliceOp::create(builder, part->getLoc(), type, operand,
                          slice.getStartsAttr(), slice.getLimitsAttr(),
                          slice.getStridesAttr());
 }
 
-/// Gives the readers of `part` the op that it is a part of, of parts; false
-/// if that can't be.
-static bool sliceTermsOf(Operation *part, SmallVectorImpl<Operation *> &made) {
+/// Gives the readers of `part`, of a sum, the op that it is a part of, of
+/// parts; false if that can't be.
+bool TermSlicer::sliceTermsOf(Operation *part) {
   Operation *op = part->getOperand(0).getDefiningOp();
-  if (!isa_and_present<ElementwiseOpInterface>(op) || op->getNumResults() != 1)
-    return false;
   auto ranks = dyn_cast<RankSliceOp>(part);
   if (ranks && !llvm::all_of(op->getOperandTypes(), [&](Type type) {
         return isAligned(ranks, getElementTypeOrSelf(type));
@@ -190,22 +221,23 @@ static bool sliceTermsOf(Operation *part, SmallVectorImpl<Operation *> &made) {
     return false;
   OpBuilder builder(part);
   auto result = cast<RankedTensorType>(part->getResult(0).getType());
-  IRMapping parts;
+  IRMapping terms;
   for (Value operand : op->getOperands()) {
-    if (parts.contains(operand))
+    if (terms.contains(operand))
       continue;
     auto type = cast<RankedTensorType>(
         cast<RankedTensorType>(operand.getType()).clone(result.getShape()));
     DenseElementsAttr splat;
     if (matchPattern(operand, m_Constant(&splat)) && splat.isSplat()) {
-      parts.map(operand, ConstantOp::create(builder, op->getLoc(), type,
+      terms.map(operand, ConstantOp::create(builder, op->getLoc(), type,
                                             splat.resizeSplat(type)));
       continue;
     }
-    made.push_back(createPart(builder, part, type, operand));
-    parts.map(operand, made.back()->getResult(0));
+    Operation *taken = createPart(builder, part, type, operand);
+    parts.insert(taken);
+    terms.map(operand, taken->getResult(0));
   }
-  Operation *clone = builder.clone(*op, parts);
+  Operation *clone = builder.clone(*op, terms);
   clone->getResult(0).setType(result);
   part->getResult(0).replaceAllUsesWith(clone->getResult(0));
   part->erase();
@@ -213,20 +245,26 @@ static bool sliceTermsOf(Operation *part, SmallVectorImpl<Operation *> &made) {
   return true;
 }
 
-void fusion::sliceTerms(Block &block) {
-  llvm::SmallSetVector<Operation *, 16> parts;
+void TermSlicer::run(Block &block) {
   for (auto slice : block.getOps<RankSliceOp>()) {
+    if (!isPartOfSum(slice))
+      continue;
     parts.insert(slice);
     // What is in no rank's part.
     for (Operation *reader : slice.getInput().getUsers())
       if (isa<SliceOp>(reader))
         parts.insert(reader);
   }
-  SmallVector<Operation *> worklist = parts.takeVector();
-  while (!worklist.empty()) {
-    Operation *part = worklist.pop_back_val();
-    auto slice = dyn_cast<RankSliceOp>(part);
-    if (!sliceTermsOf(part, worklist) && slice)
+  while (!parts.empty()) {
+    Operation *part = parts.pop_back_val();
+    if (isPartOfSum(part) && sliceTermsOf(part))
+      continue;
+    if (auto slice = dyn_cast<RankSliceOp>(part))
       sliceWhole(slice);
   }
+}
+
+void fusion::sliceTerms(Block &block,
+                        llvm::SmallPtrSetImpl<Operation *> &sums) {
+  TermSlicer(sums).run(block);
 }

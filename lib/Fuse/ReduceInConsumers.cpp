@@ -161,11 +161,12 @@ struct WholeSum {
 /// Replaces one reduction.
 class ReductionRewriter {
 public:
-  /// `wholes`: what is added whole.
+  /// `wholes`: what is added whole. `sums`: gets the ops that add.
   ReductionRewriter(const PlannedCollective &planned,
-                    const llvm::SmallPtrSetImpl<Operation *> &wholes)
+                    const llvm::SmallPtrSetImpl<Operation *> &wholes,
+                    llvm::SmallPtrSetImpl<Operation *> &sums)
       : op(planned.op), ranks(planned.ranks), isDirect(planned.isDirect),
-        wholes(wholes), builder(op) {
+        wholes(wholes), sums(sums), builder(op) {
     kind = getKind(op);
     if (auto scatter = dyn_cast<ReduceScatterOp>(op))
       dim = scatter.getDim();
@@ -184,6 +185,7 @@ private:
   int64_t ranks;
   bool isDirect;
   const llvm::SmallPtrSetImpl<Operation *> &wholes;
+  llvm::SmallPtrSetImpl<Operation *> &sums;
   OpBuilder builder;
   ReduceKind kind;
   int64_t dim = 0; ///< that a reduce_scatter cuts
@@ -271,7 +273,7 @@ void ReductionRewriter::run() {
     });
     addInReaders(result, [&](ArrayRef<int64_t> shape) {
       return createRankSum(builder, op->getLoc(), kind,
-                           createTerms(i, received, shape));
+                           createTerms(i, received, shape), sums);
     });
   }
   op->erase();
@@ -306,7 +308,7 @@ matchWhole(ConcatOp concat, const llvm::SmallPtrSetImpl<Operation *> &swapped) {
 }
 
 static void rewrite(Block &block, const TransportPlan &plan) {
-  llvm::SmallPtrSet<Operation *, 16> swapped, concats;
+  llvm::SmallPtrSet<Operation *, 16> swapped, concats, sums;
   for (const PlannedCollective &planned : plan.collectives)
     if (planned.usesPeer && planned.ranks == 2 && isa<AllReduceOp>(planned.op))
       swapped.insert(planned.op);
@@ -318,7 +320,7 @@ static void rewrite(Block &block, const TransportPlan &plan) {
     }
   for (const PlannedCollective &planned : plan.collectives) {
     if (planned.usesPeer && isRankReduction(planned.op))
-      ReductionRewriter(planned, concats).run();
+      ReductionRewriter(planned, concats, sums).run();
     else
       planned.op->setAttr(
           kTransportAttr,
@@ -335,10 +337,11 @@ static void rewrite(Block &block, const TransportPlan &plan) {
     addInReaders(received, [&](ArrayRef<int64_t> shape) {
       return createRankSum(builder, loc, whole.kind,
                            {createReshape(builder, loc, whole.own, shape),
-                            createReshape(builder, loc, received, shape)});
+                            createReshape(builder, loc, received, shape)},
+                           sums);
     });
   }
-  sliceTerms(block);
+  sliceTerms(block, sums);
 }
 
 namespace {

@@ -129,7 +129,8 @@ static std::vector<Gather> findGathers(const OverlapGraph &graph,
 }
 
 /// Collectives for which nothing of their size is sent before, and that are
-/// read ahead of some gathers, which get their turn.
+/// read ahead of some gathers, which get their turn. What another collective
+/// makes is awaited first, where this one would start.
 static SmallVector<unsigned> findFirst(const OverlapGraph &graph,
                                        const FusionLegality &legality,
                                        std::vector<Gather> &gathers) {
@@ -145,10 +146,13 @@ static SmallVector<unsigned> findFirst(const OverlapGraph &graph,
       for (Value result : node.op->getResults())
         bytes += legality.getByteSize(result);
     bool isPlaced = node.isRegion || node.isBarrier;
-    for (unsigned other : node.before)
+    bool isAwaiting = false;
+    for (unsigned other : node.before) {
       most[id] = std::max(most[id], most[other]);
-    if (node.isComm && !isPlaced && most[id] < bytes && !node.after.empty() &&
-        !node.isChained && !isGather.contains(id) &&
+      isAwaiting |= graph[other].isComm || graph[other].isRegion;
+    }
+    if (node.isComm && !isPlaced && !isAwaiting && most[id] < bytes &&
+        !node.after.empty() && !node.isChained && !isGather.contains(id) &&
         !node.op->hasAttr(kBucketAttr)) {
       bool isAhead = false;
       for (Gather &gather : gathers) {

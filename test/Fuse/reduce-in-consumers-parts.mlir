@@ -75,3 +75,52 @@ func.func @odd(%g: tensor<25xf32>) -> (tensor<25xf32>, tensor<f32>) {
   %5 = fusion.neg %0 : tensor<25xf32>
   return %5, %4 : tensor<25xf32>, tensor<f32>
 }
+
+// -----
+
+// The part of the rank behind this one stays that; what computes a rank's tensor is
+// read whole by the move, and is not computed once more in parts.
+// CHECK-LABEL: func @behind
+// CHECK:       %[[T:.*]] = fusion.tanh
+// CHECK:       %[[M:.*]] = fusion.mul %{{.*}}, %[[T]]
+// CHECK:       %[[O:.*]] = fusion.collective_permute %[[M]]
+// CHECK-DAG:   fusion.rank_slice %[[M]] start = 8 shift = 1 on @m[dp] : (tensor<72xf32>) -> tensor<32xf32>
+// CHECK-DAG:   fusion.rank_slice %[[O]] start = 8 shift = 1 on @m[dp] : (tensor<72xf32>) -> tensor<32xf32>
+// CHECK-NOT:   fusion.rank_slice
+// CHECK-NOT:   fusion.tanh
+// CHECK:       return
+fusion.mesh @m(dp = 2)
+func.func @behind(%g: tensor<72xf32>) -> (tensor<72xf32>, tensor<f32>) {
+  %t = fusion.tanh %g : tensor<72xf32>
+  %x = fusion.mul %g, %t : tensor<72xf32>
+  %0 = fusion.all_reduce sum, %x on @m[dp] : tensor<72xf32>
+  %1 = fusion.rank_slice %0 start = 8 shift = 1 on @m[dp] : (tensor<72xf32>) -> tensor<32xf32>
+  %3 = fusion.mul %1, %1 : tensor<32xf32>
+  %4 = fusion.reduce sum, %3 dims = [0] : tensor<32xf32>
+  %5 = fusion.neg %0 : tensor<72xf32>
+  return %5, %4 : tensor<72xf32>, tensor<f32>
+}
+
+// -----
+
+// Parts of what is no sum over ranks are as they were, of a part too.
+// CHECK-LABEL: func @plain
+// CHECK:       %[[A:.*]] = fusion.abs
+// CHECK-NEXT:  fusion.rank_slice %[[A]] start = 0
+// CHECK-NEXT:  fusion.slice %[[A]]
+// CHECK-NEXT:  fusion.reshape
+// CHECK-NEXT:  fusion.rank_slice
+// CHECK:       fusion.collective_permute
+fusion.mesh @m(dp = 2)
+func.func @plain(%x: tensor<4x8xf32>, %g: tensor<4xf32>) -> (tensor<2x8xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %a = fusion.abs %x : tensor<4x8xf32>
+  %r = fusion.rank_slice %a start = 0 on @m[dp] : (tensor<4x8xf32>) -> tensor<2x8xf32>
+  %s = fusion.slice %a starts = [1, 0] limits = [2, 8] strides = [1, 1] : tensor<4x8xf32>
+  %v = fusion.reshape %s : tensor<1x8xf32> to tensor<8xf32>
+  %q = fusion.rank_slice %v start = 0 on @m[dp] : (tensor<8xf32>) -> tensor<4xf32>
+  %0 = fusion.all_reduce sum, %g on @m[dp] : tensor<4xf32>
+  %n = fusion.neg %r : tensor<2x8xf32>
+  %m = fusion.neg %q : tensor<4xf32>
+  %k = fusion.neg %0 : tensor<4xf32>
+  return %n, %m, %k : tensor<2x8xf32>, tensor<4xf32>, tensor<4xf32>
+}

@@ -82,3 +82,30 @@ func.func @main(%p: tensor<4194304xf32>, %q: tensor<4194304xf32>, %u: tensor<419
   }
   return %y, %c, %d : tensor<8388608xf32>, tensor<4194304xf32>, tensor<4194304xf32>
 }
+
+// -----
+
+// Of collectives that read each other, the second starts when the first has come.
+// CHECK-LABEL: func.func @main
+// CHECK: fusion.all_gather %{{.*}} dim = 0 on @m[tp]
+// CHECK: fusion.all_gather %{{.*}} dim = 0 on @m[dp] : (tensor<8x8xf32>)
+// CHECK: return
+fusion.mesh @m(dp = 2, tp = 2)
+func.func @main(%x: tensor<4x8xf32>, %w: tensor<64x8xf32>) -> (tensor<16x8xf32>, tensor<128x8xf32>) {
+  %0 = fusion.group loop (%in = %x : tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %e = fusion.exp %in : tensor<4x8xf32>
+    fusion.yield %e : tensor<4x8xf32>
+  }
+  %1 = fusion.all_gather %0 dim = 0 on @m[tp] : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %2 = fusion.all_gather %1 dim = 0 on @m[dp] : (tensor<8x8xf32>) -> tensor<16x8xf32>
+  %3 = fusion.group loop (%in = %2 : tensor<16x8xf32>) -> tensor<16x8xf32> {
+    %e = fusion.exp %in : tensor<16x8xf32>
+    fusion.yield %e : tensor<16x8xf32>
+  }
+  %4 = fusion.all_gather %w dim = 0 on @m[dp] : (tensor<64x8xf32>) -> tensor<128x8xf32>
+  %5 = fusion.group loop (%in = %4 : tensor<128x8xf32>) -> tensor<128x8xf32> {
+    %e = fusion.exp %in : tensor<128x8xf32>
+    fusion.yield %e : tensor<128x8xf32>
+  }
+  return %3, %5 : tensor<16x8xf32>, tensor<128x8xf32>
+}
