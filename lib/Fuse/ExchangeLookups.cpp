@@ -150,12 +150,14 @@ static bool hasForm(const GatheredTable &table) {
     return false;
   return llvm::all_of(table.lookups, [&](GatherOp lookup) {
     RankedTensorType indices = getType(lookup.getIndices());
-    // As many rows as an index less those of other ranks can count.
-    return lookup->getBlock() == gather->getBlock() &&
-           indices.hasStaticShape() && getType(lookup).getNumElements() != 0 &&
-           (indices.getElementType().isInteger(64) ||
-            table.ranks * getOwnRows(gather) <
-                std::numeric_limits<int32_t>::max());
+    if (lookup->getBlock() != gather->getBlock() || !indices.hasStaticShape() ||
+        getType(lookup).getNumElements() == 0)
+      return false;
+    // Rows of the table, and those that the ranks look up, are counted in the
+    // indices' type.
+    int64_t most = std::max(getOwnRows(gather), indices.getNumElements());
+    return indices.getElementType().isInteger(64) ||
+           table.ranks * most < std::numeric_limits<int32_t>::max();
   });
 }
 
