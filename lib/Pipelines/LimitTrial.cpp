@@ -45,6 +45,7 @@ fusion::findUnlimitedBytes(ModuleOp module, const CompileOptions &options) {
   OwningOpRef<ModuleOp> copy = parseSourceString<ModuleOp>(text, &context);
   if (!copy)
     return std::nullopt;
+  text = std::string(); // with large constants, twice their bytes
   CompileStatus status = runPhases(*copy, tried);
   // A crash is reported where it happens again.
   if (status != CompileStatus::Ok && !tried.reproducer.empty())

@@ -401,8 +401,12 @@ struct PlanMemory final : fusion::impl::PlanMemoryBase<PlanMemory> {
     if (failed(program))
       return signalPassFailure();
     if (memoryLimit != 0 && uint64_t(planner.arenaBytes) > memoryLimit) {
+      // What heeds a limit estimates, and may have made it worse.
+      uint64_t needed = planner.arenaBytes;
+      if (enoughBytes != 0)
+        needed = std::min<uint64_t>(needed, enoughBytes);
       InFlightDiagnostic error = emitError(target, ErrorKind::Resources)
-                                 << "needs " << planner.arenaBytes
+                                 << "needs " << needed
                                  << " bytes for intermediates; the memory "
                                     "limit is "
                                  << uint64_t(memoryLimit);
