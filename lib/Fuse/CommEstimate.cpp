@@ -6,6 +6,8 @@
 #include "CommEstimate.h"
 #include "fusion/Analysis/CommSchedule.h"
 
+#include "mlir/IR/Remarks.h"
+
 using namespace mlir;
 using namespace fusion;
 
@@ -19,4 +21,19 @@ CollectiveCost::CollectiveCost(Operation *collective, const CommModel &model)
   latencyUs = large.fixedUs;
   queuedUs = model.getQueuedUs(group);
   usPerByte = (large.us - large.fixedUs) / kLargeBytes;
+}
+
+void fusion::tellSentInPlace(Operation *op, llvm::StringRef function,
+                             FusionRule accepts,
+                             std::optional<FusionRule> refusal, double us,
+                             double wholeUs) {
+  const FusionRuleInfo &rule = getFusionRuleInfo(refusal.value_or(accepts));
+  auto options =
+      remark::RemarkOpts::name(rule.id).category("fusion").function(function);
+  auto remark = refusal ? remark::missed(op->getLoc(), options)
+                        : remark::passed(op->getLoc(), options);
+  remark << remark::reason("{0}", rule.text);
+  if (wholeUs > 0)
+    remark << remark::metric("nanoseconds", int64_t(us * 1000))
+           << remark::metric("nanoseconds_whole", int64_t(wholeUs * 1000));
 }

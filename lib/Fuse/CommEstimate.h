@@ -1,14 +1,15 @@
 //===- CommEstimate.h - What a collective takes -----------------*- C++ -*-===//
 //
 // The question that the fuse phase has about communication, asked of the cost
-// model: what takes one collective of the graph, by its bytes. Private to
-// lib/Fuse.
+// model: what takes one collective of the graph, by its bytes; and how passes
+// tell what they send in its place. Private to lib/Fuse.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FUSION_LIB_FUSE_COMMESTIMATE_H
 #define FUSION_LIB_FUSE_COMMESTIMATE_H
 
 #include "fusion/Analysis/CommModel.h"
+#include "fusion/Analysis/FusionRules.h"
 
 namespace fusion {
 
@@ -34,6 +35,13 @@ private:
   CommOp op;
   CommGroup group;
 };
+
+/// Tells that `accepts` was done to `op` of `function`, or `refusal` if there
+/// is one; with the microseconds of the new way and of sending the whole tensor
+/// if both were predicted.
+void tellSentInPlace(mlir::Operation *op, llvm::StringRef function,
+                     FusionRule accepts, std::optional<FusionRule> refusal,
+                     double us, double wholeUs);
 
 } // namespace fusion
 

@@ -18,7 +18,6 @@
 #include "fusion/Fuse/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Remarks.h"
 
 #define DEBUG_TYPE "fusion-exchange-lookups"
 
@@ -314,18 +313,8 @@ LogicalResult ExchangeLookups::decide(FunctionOpInterface function,
       if (table.exchangedUs >= table.gatheredUs)
         refusal = FusionRule::LookupProfit;
     }
-    const FusionRuleInfo &rule =
-        getFusionRuleInfo(refusal.value_or(FusionRule::ExchangeLookups));
-    auto options =
-        remark::RemarkOpts::name(rule.id).category("fusion").function(
-            function.getName());
-    auto remark = refusal ? remark::missed(op.getLoc(), options)
-                          : remark::passed(op.getLoc(), options);
-    remark << remark::reason("{0}", rule.text);
-    if (table.gatheredUs > 0)
-      remark << remark::metric("nanoseconds", int64_t(table.exchangedUs * 1000))
-             << remark::metric("nanoseconds_whole",
-                               int64_t(table.gatheredUs * 1000));
+    tellSentInPlace(op, function.getName(), FusionRule::ExchangeLookups,
+                    refusal, table.exchangedUs, table.gatheredUs);
     if (!refusal)
       rewrite(table);
   }

@@ -19,7 +19,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/IR/Remarks.h"
 
 #define DEBUG_TYPE "fusion-gather-updates"
 
@@ -265,19 +264,8 @@ LogicalResult GatherUpdates::decide(FunctionOpInterface function,
       if (updates.gatheredUs >= updates.reducedUs)
         refusal = FusionRule::UpdatesProfit;
     }
-    const FusionRuleInfo &rule =
-        getFusionRuleInfo(refusal.value_or(FusionRule::GatherUpdates));
-    auto options =
-        remark::RemarkOpts::name(rule.id).category("fusion").function(
-            function.getName());
-    auto remark = refusal ? remark::missed(op.getLoc(), options)
-                          : remark::passed(op.getLoc(), options);
-    remark << remark::reason("{0}", rule.text);
-    if (updates.reducedUs > 0)
-      remark << remark::metric("nanoseconds",
-                               int64_t(updates.gatheredUs * 1000))
-             << remark::metric("nanoseconds_whole",
-                               int64_t(updates.reducedUs * 1000));
+    tellSentInPlace(&op, function.getName(), FusionRule::GatherUpdates, refusal,
+                    updates.gatheredUs, updates.reducedUs);
     if (!refusal)
       rewrite(updates);
   }

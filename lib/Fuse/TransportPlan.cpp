@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "TransportPlan.h"
+#include "HorizontalGraph.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -81,8 +82,7 @@ static void checkReaders(PlannedCollective &planned,
         OpFamily family = getOpFamily(user);
         if (family == OpFamily::Elementwise || family == OpFamily::Reduction) {
           isAdded = true;
-        } else if (family == OpFamily::View || family == OpFamily::Injective ||
-                   isa<RankSliceOp>(user)) {
+        } else if (isView(user) || family == OpFamily::Injective) {
           llvm::append_range(worklist, user->getResults());
         } else if (user->hasTrait<OpTrait::IsTerminator>()) {
           returned = user;
@@ -187,18 +187,15 @@ UnfusedBytes::UnfusedBytes(Block &block, const FusionLegality &legality) {
   for (Operation &op : block)
     numberOf.try_emplace(&op, numberOf.size());
   live.resize(numberOf.size() + 1);
-  auto isView = [](Operation &op) {
-    return getOpFamily(&op) == OpFamily::View || isa<RankSliceOp>(op);
-  };
   // Backwards, so that the readers of a view are known before it.
   for (Operation &op : llvm::reverse(block)) {
     unsigned last = numberOf[&op];
     for (Operation *user : op.getUsers()) {
       Operation *top = block.findAncestorOpInBlock(*user);
-      last = std::max(last, isView(*top) ? lastReader[top] : numberOf[top]);
+      last = std::max(last, isView(top) ? lastReader[top] : numberOf[top]);
     }
     lastReader[&op] = last;
-    if (isView(op) || getOpFamily(&op) == OpFamily::Source)
+    if (isView(&op) || getOpFamily(&op) == OpFamily::Source)
       continue;
     for (Value result : op.getResults())
       if (isa<RankedTensorType>(result.getType())) {
